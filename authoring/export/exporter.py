@@ -8,12 +8,13 @@ from typing import Any
 
 from ...compiler.codegen.triton.module import supports
 from ...compiler.fusion.fuse import Unfusable, fuse
+from ...compiler.fusion.program import Program
 from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.layout import Layout
 from ...compiler.recompute import Policy
 from ...compiler.recompute.policy import policy as policy_of
 from ...compiler.shapes.propagate import ShapeError
-from ...compiler.types.dtypes import FLOAT16
+from ...compiler.types.dtypes import BFLOAT16, FLOAT16, DType
 from ...compiler.types.types import is_tensor, strip_optional
 from ...lang.diagnostics import CompileError, Diagnostic
 from ...lang.light_dataclasses import replace
@@ -140,17 +141,25 @@ def _long(
 def _halves(graph: Graph, signature: ExportSignature, passes: Passes) -> list[bool]:
     """Per result, whether it is of the dtype of the arguments, which a plan for halves tells."""
     count = passes.gradient.num_real_outputs if passes.gradient is not None else len(passes.forward.outputs)
-    try:
-        program = fuse(graph, signature.given(0, FLOAT16), supports)
-    except (Unfusable, ShapeError) as error:
-        raise NoPlan(str(error)) from error
+    half, program = _planned_in_half(graph, signature)
     found = []
     for output in program.outputs[:count]:
         layout: Layout | None = program.layouts.get(getattr(output, "name", ""))
         if layout is None or not layout.dtype.is_floating:
             raise NoPlan("a result is no floating tensor")
-        found.append(layout.dtype == FLOAT16)
+        found.append(layout.dtype == half)
     return found
+
+
+def _planned_in_half(graph: Graph, signature: ExportSignature) -> tuple[DType, Program]:
+    """A plan for halves, and which; numbers like -1e9 are none in float16."""
+    reason: Exception | None = None
+    for half in (FLOAT16, BFLOAT16):
+        try:
+            return half, fuse(graph, signature.given(0, half), supports)
+        except (Unfusable, ShapeError) as error:
+            reason = error
+    raise NoPlan(str(reason)) from reason
 
 
 def _formula(function: Function) -> str:

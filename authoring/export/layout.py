@@ -168,7 +168,7 @@ def _broken(leaves: Sequence[_Leaf], margin: str, *, inside: bool = False) -> li
     if leaves[0].text in ("def", "class"):
         return _parted(leaves, next(i for i, leaf in enumerate(leaves) if leaf.text == "("), margin)
     if inside:
-        lines = _by_delimiters(leaves, margin)
+        lines = _by_delimiters(leaves, margin) or _by_calls(leaves, margin)
         if lines:
             return lines
     return _by_brackets(leaves, margin)
@@ -181,6 +181,8 @@ def _by_brackets(leaves: Sequence[_Leaf], margin: str) -> list[str]:
     if leaves[-1].text in (":", ","):
         rest = rest[:-1]
     tail = leaves[value + len(rest) :]
+    if value and _chain(rest):
+        return _in_parentheses(leaves[:value], rest, tail, margin)
     at_brackets = any(leaf.text in _OPENING for leaf in rest) and (not value or _splits_at_its_brackets(rest, margin))
     if not at_brackets:
         return _in_parentheses(leaves[:value], rest, tail, margin)
@@ -193,6 +195,19 @@ def _by_brackets(leaves: Sequence[_Leaf], margin: str) -> list[str]:
                 continue
             return made
     return _in_parentheses(leaves[:value], rest, tail, margin)
+
+
+def _chain(leaves: Sequence[_Leaf]) -> list[int]:
+    """Where the calls of a chain begin, `(x + y).sum(0).sqrt()`, each on what another or parentheses give; none
+    where there are fewer than two of them, or what they stand in is no chain."""
+    found: list[int] = []
+    for i, (leaf, depth) in enumerate(_with_depth(leaves)):
+        if depth or leaf.text in (*_OPENING, *_CLOSING) or leaf.is_word:
+            continue
+        if leaf.text != ".":
+            return []
+        found += [i] if leaves[i - 1].text in _CLOSING else []
+    return found if len(found) > 1 and leaves[-1].text in _CLOSING else []
 
 
 def _splits_at_its_brackets(rest: Sequence[_Leaf], margin: str) -> bool:
@@ -274,11 +289,18 @@ def _by_delimiters(leaves: Sequence[_Leaf], margin: str) -> list[str]:
     return made
 
 
+def _by_calls(leaves: Sequence[_Leaf], margin: str) -> list[str]:
+    """A line for what a chain begins with, and one for each call; none where it is no chain."""
+    ends = _chain(leaves)
+    parts = [leaves[start:end] for start, end in zip([0, *ends], [*ends, len(leaves)], strict=True)] if ends else []
+    return [line for part in parts for line in _broken(part, margin)]
+
+
 def _part(leaves: list[_Leaf], margin: str) -> list[str]:
     """One argument, with the comma behind it."""
     if leaves[-1].text != "," or _fits(leaves, margin):
         return _broken(leaves, margin, inside=True)
-    lines = _by_delimiters(leaves[:-1], margin)
+    lines = _by_delimiters(leaves[:-1], margin) or _by_calls(leaves[:-1], margin)
     return [*lines[:-1], f"{lines[-1]},"] if lines else _by_brackets(leaves, margin)
 
 

@@ -14,9 +14,10 @@ from .ops_text import OpsText
 from .own_test import OwnTest
 from .python_text import tidied, wrapped
 from .signature import ROWS, SampleShape
+from .torch_words import HELPERS
 from .triton.kernels import plain
 
-_HELPERS = {
+_DRAWN = {
     "_drawn": '''
 def _drawn(seed: int, like: Tensor) -> Tensor:
     """Numbers in [0, 1): of four neighbours the words of Philox-4x32-10 at a fourth of their place under the seed."""
@@ -138,7 +139,7 @@ class ModuleText(ExportFacts):
             star = "" if self._has_keywords() else "*, "
             text = f"{opened}{comma}{star}seed: int){closed}\n{rest}"
         for helper in self.reference.helpers:
-            yield _HELPERS[helper]
+            yield HELPERS.get(helper) or _DRAWN[helper]
         yield tidied(text)
         yield (
             "def _own(result: Tensor, *others: Tensor | None) -> Tensor:\n"

@@ -15,28 +15,11 @@ from ...compiler.types.dtypes import BY_CODE
 from ...lang.light_dataclasses import dataclass, field
 from ...runtime.face.function import Function
 from .plans import NoPlan
+from .torch_words import HELPERS, NoWords, in_torch_words
 
 _TYPES = {"List": "list", "Tuple": "tuple", "Dict": "dict"}
 _DROPOUT = re.compile(r"^(dropout|rand_like)$")
 _QUALIFIED = re.compile(r"\b(aten|gs|prim)::(\w+)(?:\.\w+)?")
-_ELSEWHERE = {
-    "cross_entropy_loss": "F.cross_entropy",
-    "log_sigmoid": "F.logsigmoid",
-    "elu": "F.elu",
-    "gelu": "F.gelu",
-    "leaky_relu": "F.leaky_relu",
-    "silu": "F.silu",
-    "softplus": "F.softplus",
-    "mse_loss": "F.mse_loss",
-    "l1_loss": "F.l1_loss",
-    "smooth_l1_loss": "F.smooth_l1_loss",
-    "huber_loss": "F.huber_loss",
-    "hardtanh": "F.hardtanh",
-    "hardsigmoid": "F.hardsigmoid",
-    "hardswish": "F.hardswish",
-    "mish": "F.mish",
-}
-"""Functions that torch has in another module."""
 _HINTS = {"save": 1, "recompute": 1, "surrogate": 1}
 """Ours that are their first argument."""
 
@@ -66,7 +49,8 @@ def reference_of(function: Function, name: str) -> ReferenceText:
         parts.append(_written(definition, name if definition.name == function.name else f"_{definition.name}"))
     renamed = {d.name: name if d.name == function.name else f"_{d.name}" for d in definitions}
     whole = "\n\n\n".join(_Names(renamed).of(part) for part in parts)
-    modules = [module for module in ("math",) if re.search(rf"\b{module}\.", whole)]
+    text = "\n".join([whole, *(HELPERS.get(helper, "") for helper in drawn.helpers)])
+    modules = [module for module in ("math",) if re.search(rf"\b{module}\.", text)]
     return ReferenceText(whole, name, drawn.count, drawn.helpers, modules)
 
 
@@ -131,9 +115,13 @@ class _Rewriting(ast.NodeTransformer):
             raise NoPlan(f"'{name}' draws random numbers in a way that no module can; `F.dropout` and `rand_like` do")
         if name == "to":
             node.args = [self._dtypes(argument) for argument in node.args]
-        if name in _ELSEWHERE and isinstance(owner, ast.Name) and owner.id == "torch":
-            node.func = ast.parse(_ELSEWHERE[name], mode="eval").body
-        return node
+        try:
+            made, helper = in_torch_words(node)
+        except NoWords as problem:
+            raise NoPlan(str(problem)) from None
+        if helper and helper not in self.drawn.helpers:
+            self.drawn.helpers.append(helper)
+        return made
 
     def _own(self, node: ast.Call, name: str) -> ast.AST:
         if name == "constant":
@@ -160,6 +148,11 @@ class _Rewriting(ast.NodeTransformer):
     def _dtypes(self, node: ast.expr) -> ast.expr:
         """Numbers that stand for dtypes, as torch's."""
         return _DtypeNumbers().visit(node) if not isinstance(node, ast.Call) else node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        # What the language knows to be there is as it is.
+        return node.value if node.attr == "unchecked_unwrap_optional" else node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
@@ -258,22 +251,33 @@ def _halves(definition: ast.FunctionDef, closure: ast.FunctionDef) -> tuple[list
     outputs = returned.value.elts[:-1]
     plain = [s for s in definition.body if s is not closure and s is not returned]
     result = outputs[0] if len(outputs) == 1 else ast.Tuple(list(outputs), ast.Load())
-    forward = [*plain, ast.Return(result)]
+    returned = ast.Return(result)
+    forward = [*_needed(plain, [returned], acts=True), returned]
     # Where the closure is defined its names have the values that it sees.
     before = definition.body[: definition.body.index(closure)]
-    backward = [*_needed(before, closure), *closure.body]
+    backward = [*_needed(before, closure.body), *closure.body]
     return _lines(forward), _lines(backward)
 
 
-def _needed(before: Sequence[ast.stmt], closure: ast.FunctionDef) -> list[ast.stmt]:
-    """The statements in front of the closure that something in it depends on."""
-    wanted = _reads(closure.body)
+def _needed(before: Sequence[ast.stmt], after: Sequence[ast.stmt], *, acts: bool = False) -> list[ast.stmt]:
+    """The statements in front of others that something in these depends on, and where asked for those that act."""
+    wanted = _reads(after)
     kept: list[ast.stmt] = []
     for statement in reversed(before):
-        if _writes(statement) & wanted:
+        if _writes(statement) & wanted or (acts and not _only_binds(statement)):
             kept.append(statement)
             wanted |= _reads([statement])
     return kept[::-1]
+
+
+def _only_binds(statement: ast.stmt) -> bool:
+    """Whether a statement does nothing but give names to values."""
+    simple = isinstance(statement, ast.Assign | ast.AnnAssign)
+    return simple and not any(isinstance(node, ast.Subscript) for node in _targets(statement))
+
+
+def _targets(statement: ast.stmt) -> list[ast.expr]:
+    return statement.targets if isinstance(statement, ast.Assign) else []
 
 
 def _reads(statements: Sequence[ast.stmt]) -> set[str]:

@@ -267,8 +267,10 @@ def main(folder: str) -> int:
         ("ops", lambda: ops(modules["layer_norm"])),
         ("dropped", lambda: dropped(modules["masked"])),
         ("own test", lambda: (modules["rope"].test_gradients(), modules["rope"].test_kernels())),
-        ("variables called as sizes", lambda: (modules["named"].test_gradients(), modules["named"].test_kernels())),
-        ("arguments called as sizes", lambda: (modules["sized"].test_gradients(), modules["sized"].test_kernels())),
+        *(
+            (f"own tests of {name}", lambda name=name: (modules[name].test_gradients(), modules[name].test_kernels()))
+            for name in ("named", "sized", "listed", "written", "scores")
+        ),
     ]
     for name, check in checks:
         try:

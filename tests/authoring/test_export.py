@@ -41,6 +41,36 @@ def named(x, y, lines: float):
 
 def sized(columns, lines: float):
     return columns * lines / (1 + (columns * columns).sum(-1, keepdim=True))
+
+
+def listed(x, n: int = 2):
+    parts = [x * k for k in range(1, 4)]
+    for i in range(n):
+        parts.append(torch.tanh(parts[-1] * x))
+    parts[1] = parts[0] * parts[2]
+    last = parts.pop()
+    return torch.stack(parts).sum(0) + last
+
+
+def written(x, y):
+    out = torch.zeros_like(x)
+    out[..., 0] = y.sum(-1)
+    out += x
+    out.mul_(2)
+    return out.exp_()
+
+
+def scores(x, mask):
+    kept = x.masked_fill(mask, -1e9)
+    sizes = kept.size()
+    m = torch.logsumexp(kept, -1)
+
+    def backward(grad_output):
+        grads = [grad_output.reshape(torch.kept_size(sizes, -1))]
+        grads.append(torch.exp(kept - m.unsqueeze(-1)))
+        return (grads[0] * grads[1]).masked_fill(mask, 0).sum_to_size(x.size()), None
+
+    return m, backward
 """
 EXAMPLES = {
     "gelu": ("gelu.gs", "gelu"),
@@ -67,7 +97,15 @@ def _function(name: str) -> Any:
     return suite[name] if name in suite else gs.CompilationUnit(OTHERS, "others.grad")[name]
 
 
-EXPORTED = ("masked", "named", "sized", *dict.fromkeys(("layer_norm", "bias_gelu", "rope", "geglu", *some_of(CASES))))
+EXPORTED = (
+    "masked",
+    "named",
+    "sized",
+    "listed",
+    "written",
+    "scores",
+    *dict.fromkeys(("layer_norm", "bias_gelu", "rope", "geglu", *some_of(CASES))),
+)
 """Those that tests look at by name, and some of the others."""
 
 

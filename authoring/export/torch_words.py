@@ -1,0 +1,165 @@
+"""What of the language torch has under another name, or not at all, in the words of torch and Python.
+
+Written source says `ys.append(y)` and `x[0] = v`; the reference is printed from a graph, in which these are values:
+`torch.append(ys, y)`, `torch.select_scatter(…)`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Sequence
+
+METHODS = frozenset(
+    (
+        *("byte", "char", "contiguous", "dim", "element_size", "expand", "expand_as", "index", "item", "ndimension"),
+        *("nelement", "new_empty", "new_full", "new_ones", "new_zeros", "repeat", "reshape_as", "size", "stride"),
+        *("sum_to_size", "to", "type_as", "unfold", "view", "view_as"),
+    )
+)
+"""What tensors have, and torch has not as functions."""
+
+FUNCTIONAL = frozenset(
+    (
+        *("adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid"),
+        *("avg_pool2d", "avg_pool3d", "binary_cross_entropy", "cross_entropy", "elu", "fold", "gaussian_nll_loss"),
+        *("gelu", "glu", "grid_sample", "hardsigmoid", "hardswish", "hardtanh", "huber_loss", "interpolate", "l1_loss"),
+        *("leaky_relu", "linear", "local_response_norm", "logsigmoid", "lp_pool1d", "lp_pool2d", "lp_pool3d"),
+        *("max_unpool1d", "max_unpool2d", "max_unpool3d", "mish", "mse_loss", "multi_margin_loss"),
+        *("multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "normalize", "one_hot", "pad", "relu6"),
+        *("scaled_dot_product_attention", "silu", "smooth_l1_loss", "soft_margin_loss", "softmin", "softplus"),
+        *("softshrink", "softsign", "tanhshrink", "upsample"),
+    )
+)
+"""What torch has in torch.nn.functional."""
+ATEN = frozenset(
+    (
+        *("gelu_backward", "native_layer_norm_backward", "native_dropout_backward", "embedding_dense_backward"),
+        *("nll_loss_forward", "nll_loss_backward", "avg_pool2d_backward", "max_pool2d_with_indices_backward"),
+        *("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward", "im2col", "unfold_backward"),
+    )
+)
+"""What torch has as ops alone."""
+_RENAMED = {"cross_entropy_loss": "F.cross_entropy", "log_sigmoid": "F.logsigmoid", "col2im": "F.fold"}
+
+_AS_TEXT: dict[str, Callable[[Sequence[str]], str]] = {
+    "append": lambda a: f"[*{a[0]}, {a[1]}]",
+    "extend": lambda a: f"[*{a[0]}, *{a[1]}]",
+    "reverse": lambda a: f"{a[0]}[::-1]",
+    "clear": lambda a: "[]",
+    "copy": lambda a: f"list({a[0]})",
+    "slice": lambda a: f"{a[0]}[{':'.join('' if part == 'None' else part for part in a[1:])}]",
+    "rangelist": lambda a: f"list(range({', '.join(a)}))",
+    "_updated": lambda a: f"{a[0]}.to({a[1]}.dtype)",
+    "_replaced": lambda a: a[1],
+    "_overwritten": lambda a: a[1],
+    "_unwrap_optional": lambda a: a[0],
+    "tensordot": lambda a: f"torch.tensordot({', '.join(a if len(a) < 4 else [*a[:2], f'({a[2]}, {a[3]})'])})",
+}
+"""Of the texts of arguments."""
+
+_NAMED = {"insert": "_inserted", "_set_item": "_with_item", "_set_slice": "_with_slice", "_without": "_without_item"}
+_NAMED |= {"kept_size": "_kept_size", "broadcast_numel": "_broadcast_numel", "reduced_count": "_reduced_count"}
+"""What is a function of the module."""
+
+HELPERS = {
+    "_inserted": '''
+def _inserted(items: list[Any], index: int, item: Any) -> list[Any]:
+    """The list with an item more."""
+    made = list(items)
+    made.insert(index, item)
+    return made
+''',
+    "_with_item": '''
+def _with_item(items: list[Any], index: int, item: Any) -> list[Any]:
+    """The list with another item."""
+    made = list(items)
+    made[index] = item
+    return made
+''',
+    "_with_slice": '''
+def _with_slice(
+    items: list[Any], values: list[Any], start: int | None = None, end: int | None = None, step: int = 1
+) -> list[Any]:
+    """The list with other items."""
+    made = list(items)
+    made[start:end:step] = values
+    return made
+''',
+    "_without_item": '''
+def _without_item(items: list[Any], index: int = -1) -> list[Any]:
+    """The list with an item less."""
+    made = list(items)
+    del made[index]
+    return made
+''',
+    "_kept_size": '''
+def _kept_size(size: list[int], dim: int | list[int] | None) -> list[int]:
+    """The size of a reduction's result with the reduced dimensions as 1."""
+    dims = [dim] if isinstance(dim, int) else dim or range(len(size))
+    reduced = {d % len(size) for d in dims} if size else set()
+    return [1 if d in reduced else length for d, length in enumerate(size)]
+''',
+    "_reduced_count": '''
+def _reduced_count(size: list[int], dim: int | list[int] | None) -> int:
+    """How many elements a reduction makes one of."""
+    dims = [dim] if isinstance(dim, int) else dim or range(len(size))
+    return math.prod(size[d] for d in {d % len(size) for d in dims}) if size else 1
+''',
+    "_broadcast_numel": '''
+def _broadcast_numel(left: list[int], right: list[int]) -> int:
+    """How many elements two tensors have together."""
+    return math.prod(torch.broadcast_shapes(tuple(left), tuple(right)))
+''',
+}
+"""By name, the texts of functions that a module may need."""
+
+_OWN = re.compile(
+    r"_.*_adjoint|.*_adjoint|grad_.*|mm_.*|no_grads|scalar_seed|conv_input|conv_weight|seeded_.*|random_bits|uniform"
+    r"|numpy_T|add_n|_all_rows|_any_row|_sorted_order|_ordered|_fill_diagonal|_given_or_detached|_grad_sum_to_size"
+    r"|_size_if_not_equal|_float_list|_index_tensor|_index_rank|_unrecorded_views?|_without_gradient|masked_dropout"
+    r"|sum_rows|nonzero_numpy|functional_.*|dropout_attention|math_.*|_autocast_.*|_percent|.*_backward"
+    r"|.*_with_indices|cofactor|dropout[123]d|nll_loss_nd|xlog1py|zero"
+)
+"""What nobody but us has."""
+
+
+class NoWords(Exception):
+    """What neither torch nor a helper says."""
+
+
+def in_torch_words(node: ast.Call) -> tuple[ast.expr, str]:
+    """A call of `torch.NAME` or of a builtin of ours as torch and Python have it, and the helper that it needs.
+
+    NoWords where there is no such thing.
+    """
+    function = node.func
+    if isinstance(function, ast.Name):
+        name = function.id if function.id == "rangelist" else ""
+    else:
+        assert isinstance(function, ast.Attribute)
+        name = function.attr if ast.unparse(function.value) in ("torch", "torch.jit") else ""
+    if not name:
+        return node, ""
+    if name in _NAMED:
+        return ast.Call(ast.Name(_NAMED[name], ast.Load()), node.args, node.keywords), _NAMED[name]
+    if name in _AS_TEXT and not node.keywords:
+        return _parsed(_AS_TEXT[name]([_operand(argument) for argument in node.args])), ""
+    if name in METHODS and node.args:
+        return ast.Call(ast.Attribute(node.args[0], name, ast.Load()), node.args[1:], node.keywords), ""
+    if name in ATEN:
+        return ast.Call(_parsed(f"torch.ops.aten.{name}"), node.args, node.keywords), ""
+    if name in _RENAMED or name in FUNCTIONAL:
+        return ast.Call(_parsed(_RENAMED.get(name, f"F.{name}")), node.args, node.keywords), ""
+    if _OWN.fullmatch(name):
+        raise NoWords(f"'torch.{name}' has no form in torch")
+    return node, ""
+
+
+def _operand(node: ast.expr) -> str:
+    plain = isinstance(node, ast.Name | ast.Constant | ast.Attribute | ast.Call | ast.Subscript | ast.List)
+    return ast.unparse(node) if plain else f"({ast.unparse(node)})"
+
+
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
