@@ -227,16 +227,27 @@ def _row(kernel: Kernel, limits: Limits) -> Row | LoopedRow:
         return _looped(kernel, columns, limits)
     together = _power_of_four(rows // limits.min_programs, limits.tile // columns)
     words = words_alive(kernel)
-    if not any(isinstance(s, Uniform) for s in kernel.body):
-        if _is_of_halves(kernel):
-            limits = replace(
-                limits, elements_per_thread=2 * limits.elements_per_thread, few_warps=limits.few_warps // 2
-            )
-        return Row(_warps(together * columns, limits, words), 1, together, columns)
+    limits = _for_elements(kernel, limits)
     warps = _warps(together * columns, limits, words)
+    if not _draws(kernel):
+        return Row(warps, 1, together, columns)
     # Assemblers draw numbers for all elements at once where they may, and fewer programs run.
     taken = (words - DRAWING) * together * columns / (WARP * warps)
     return Row(warps, 1, together, columns, most_registers=max(limits.drawing, limits.addressing + int(taken)))
+
+
+def _for_elements(kernel: Kernel, limits: Limits) -> Limits:
+    """The table for what a thread makes of an element: half as many where each is drawn, twice as many of halves."""
+    each = limits.elements_per_thread
+    if _draws(kernel):
+        return replace(limits, elements_per_thread=each // 2)
+    if _is_of_halves(kernel):
+        return replace(limits, elements_per_thread=2 * each, few_warps=limits.few_warps // 2)
+    return limits
+
+
+def _draws(kernel: Kernel) -> bool:
+    return any(isinstance(statement, Uniform) for statement in kernel.body)
 
 
 def _looped(kernel: Kernel, columns: int, limits: Limits) -> LoopedRow:
@@ -340,6 +351,8 @@ def _serial(kernel: Kernel, limits: Limits) -> Serial:
     columns, steps = held_points(kernel), _room(serial, limits.tile)
     rows = max(1, min(limits.tile // columns, steps))
     stages = _stages(kernel, serial, rows * columns, limits, rows)
+    if _draws(kernel):
+        limits = _for_elements(kernel, limits)
     warps = _warps(rows * columns, limits, _held_words(kernel, rows * columns, limits))
     return Serial(warps, stages, rows, columns, most_registers=limits.most_registers)
 
