@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..kernel_ir.kernel import Definition, Load, Reduce, Statement, Uniform
+from ..kernel_ir.kernel import Cast, Definition, Load, Reduce, Statement, Uniform
 from ..kernel_ir.statements import slice_of, used_names
 
 DRAWING = 1
@@ -31,6 +31,16 @@ DRAWING = 1
 def frugal_order(body: Sequence[Statement], row: frozenset[str], serial: frozenset[str]) -> list[Statement]:
     """The statements of a body that is reduced along the axes of a row, and accumulated along serial axes."""
     return _accumulated_early(_heaviest_first(body, row), serial)
+
+
+def with_early_loads(body: Sequence[Statement]) -> list[Statement]:
+    """The statements with loads, and what they are cast to, before all that does not tell them their place."""
+    early: dict[str, Statement] = {}
+    for statement in body:
+        is_early = isinstance(statement, Load) or (isinstance(statement, Cast) and statement.operand in early)
+        if is_early and isinstance(statement, Definition) and all(name in early for name in used_names(statement)):
+            early[statement.name] = statement
+    return [*early.values(), *(s for s in body if not (isinstance(s, Definition) and s.name in early))]
 
 
 def with_late_loads(body: Sequence[Statement], row: frozenset[str]) -> list[Statement]:

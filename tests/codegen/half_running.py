@@ -161,7 +161,7 @@ def main() -> None:
                 kernel = both(dtype, name, other)
                 schedule = choose_schedule(kernel)
                 exact = np.asarray(PRIMITIVES[name].evaluate(x.astype(np.float64)))
-                is_coarse = "_coarse_sin_cos(x)" in emit_triton(kernel, schedule)
+                is_coarse = "_coarse_sin_cos(x, is_far)" in emit_triton(kernel, schedule)
                 found[f"{name} beside {dtype}"] = [*compared(kernel, schedule, {"x": x}, exact), is_coarse]
             kernel = logarithm(dtype)
             schedule = choose_schedule(kernel)

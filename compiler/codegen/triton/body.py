@@ -21,17 +21,16 @@ from ...kernel_ir.kernel import (
     Store,
     Uniform,
 )
-from ...kernel_ir.ranges import ANY
 from ...kernel_ir.statements import used_names
 from ...scheduling.padding import identity, needs_mask, outside
 from ...scheduling.phases import Online, online_sums
-from ...types.dtypes import BOOL, FLOAT32, INT32, INT64, DType
+from ...types.dtypes import BOOL, INT32, INT64, DType
 from ..naming import Names, Variables, is_anonymous
 from ..text import Text, Unsupported
-from .expressions import OpenLines, TritonExpressions
+from .expressions import OpenLines, TritonExpressions, is_sine
 from .layout import Dimension, TritonLayout
 from .online import Rescaling
-from .primitives import COMPARE, PROPAGATE, TYPES, argument, cast, literal, sine_and_cosine
+from .primitives import COMPARE, PROPAGATE, TYPES, argument, cast, literal
 
 INDENT = "    "
 INLINE = 48
@@ -91,6 +90,7 @@ class TritonBody(TritonExpressions):
         self.scope = scope
         self.statements = statements
         self._made_beside = set()
+        self._far = {}
         self._here = Counter(name for statement in statements for name in used_names(statement))
 
     # --- statements ---
@@ -118,32 +118,19 @@ class TritonBody(TritonExpressions):
         """Whether it is one of the sine and the cosine of a tile, which cost less together and have a line of both."""
         if statement.name in self._made_beside:
             return True
-        both = self._sine_and_cosine(statement)
+        if not is_sine(statement) or not self._varying(statement.axes):
+            return False
+        same = [s for s in self.statements if is_sine(s) and s.operands == statement.operands]
+        both = {s.primitive: s for s in reversed(same)}
         if len(both) < 2:
             return False
-        angle = both["sin"].operands[0]
-        helper = sine_and_cosine(all(s.name in self.coarse for s in both.values()), self._ranges.get(str(angle), ANY))
-        self.helpers[helper] = None
-        text = self._operand(angle, FLOAT32).text
         names = [self._variables[both[name].name] for name in ("sin", "cos")]
+        text = self._both(statement.operands[0], all(s.name in self.coarse for s in both.values()))
+        self.line(f"{', '.join(names)} = {text}")
         for name, variable in zip(("sin", "cos"), names, strict=True):
             self.values[both[name].name] = Text(variable)
             self._made_beside.add(both[name].name)
-        self.line(f"{', '.join(names)} = {helper}({text})")
         return True
-
-    def _sine_and_cosine(self, statement: Definition) -> dict[str, Compute]:
-        """Of those that are computed here of the same float32 tile, by primitive, if it is one of them."""
-        if not isinstance(statement, Compute) or statement.primitive not in ("sin", "cos"):
-            return {}
-        if (
-            statement.dtype != FLOAT32
-            or not isinstance(statement.operands[0], str)
-            or not self._varying(statement.axes)
-        ):
-            return {}
-        same = [s for s in self.statements if isinstance(s, Compute) and s.operands == statement.operands]
-        return {s.primitive: s for s in reversed(same) if s.primitive in ("sin", "cos")}
 
     def _is_alias(self, statement: Definition) -> bool:
         """Whether it is another value or a parameter, in a dtype that it has anyway."""
@@ -154,6 +141,8 @@ class TritonBody(TritonExpressions):
     def _stands_in_place(self, statement: Definition, text: Text) -> bool:
         """Whether it is written where it is used, for that is one place, in the same scope."""
         if self._here[statement.name] != 1 or self._is_used_elsewhere(statement.name):
+            return False
+        if statement.name in self._angles:
             return False
         if isinstance(statement, Load):
             return self._variables.is_absorbed(statement.name)

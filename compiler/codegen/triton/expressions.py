@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import index as whole_number
+from typing import TypeGuard
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from ...kernel_ir.statements import indices, used_names
 from ...ops.arrays import numpy_dtype
 from ...ops.scalar import PRIMITIVES
 from ...scheduling.coarse import coarse_values
-from ...types.dtypes import BOOL, FLOAT64, INT32, INT64, DType, Number
+from ...types.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType, Number
 from ...types.open_sizes import is_open, next_power, whole
 from ..naming import Names
 from ..text import Text
@@ -46,11 +47,13 @@ from .primitives import (
     argument,
     cast,
     exact_inverse,
+    is_near,
     literal,
     power,
     spelling,
     typed,
 )
+from .sines import ASKING, is_far
 
 
 @dataclass
@@ -89,6 +92,8 @@ class TritonExpressions:
         self._declared = {parameter.name: parameter.dtype for parameter in kernel.parameters}
         self.coarse = coarse_values(kernel)
         self._ranges = ranges(kernel)
+        self._angles = {s.operands[0] for s in kernel.body if is_sine(s)}
+        self._far: dict[str, str] = {}
         self._in_indices = {n for s in kernel.body for index in indices(s) for n in index.values}
         self.scope = OpenLines()
         self.statements: Sequence[Statement] = ()
@@ -117,15 +122,39 @@ class TritonExpressions:
             operands = operands[:1]
         else:
             known = self._ranges.get(operands[0], ANY) if isinstance(operands[0], str) else ANY
-            is_tile = bool(self._varying(statement.axes))
+            is_tile = is_sine(statement) and bool(self._varying(statement.axes))
             found = spelling(name, dtype, is_coarse=statement.name in self.coarse, operand=known, is_tile=is_tile)
         dtypes = [BOOL if kind == "bool" else dtype for kind in primitive.operands]
         texts = [self._operand(o, d, found.is_call) for o, d in zip(operands, dtypes, strict=False)]
         if all(isinstance(o, KernelConstant) for o, d in zip(operands, dtypes, strict=False) if d == dtype):
             texts[-1] = self.typed(operands[-1].value, dtype) if isinstance(operands[-1], KernelConstant) else texts[-1]
+        if found.helper in ASKING:
+            texts.append(Text(self._is_far(operands[0])))
         if found.helper:
             self.helpers[found.helper] = None
         return found.apply(texts)
+
+    def _both(self, angle: Operand, is_coarse: bool) -> str:
+        """The sine and the cosine of a tile."""
+        near = is_near(self._ranges.get(angle, ANY)) if isinstance(angle, str) else False
+        helper = f"_{'coarse_' * is_coarse}{'near_' * near}sin_cos"
+        self.helpers[helper] = None
+        asked = "" if near else f", {self._is_far(angle)}"
+        return f"{helper}({self._operand(angle, FLOAT32).text}{asked})"
+
+    def _is_far(self, angle: Operand) -> str:
+        """The variable for whether an angle is large somewhere, asked of all together that are known by now."""
+        assert isinstance(angle, str)
+        if angle not in self._far:
+            axes = self._varying(self.axes[angle])
+            others = [s.operands[0] for s in self.statements if is_sine(s)]
+            there = [o for o in others if isinstance(o, str) and o in self.values and o not in self._far]
+            far = [o for o in there if self._varying(self.axes[o]) == axes and not is_near(self._ranges.get(o, ANY))]
+            variable = self.names.take("is_far")
+            together = dict.fromkeys([angle, *far])
+            self.line(f"{variable} = {is_far([self._operand(o, FLOAT32).text for o in together])}")
+            self._far |= dict.fromkeys(together, variable)
+        return self._far[angle]
 
     def _spelling(self, primitive: str, dtype: DType, is_coarse: bool) -> TritonSpelling:
         """The spelling of a primitive, whose helper the module will hold."""
@@ -340,6 +369,13 @@ class TritonExpressions:
         if masks or inside:
             arguments.append(f"mask={' & '.join([*masks, *([inside] if inside else [])])}")
         self.line(f"tl.store({', '.join(arguments)})")
+
+
+def is_sine(statement: Statement) -> TypeGuard[Compute]:
+    """Whether it is a sine or a cosine in float32 of a value."""
+    if not isinstance(statement, Compute) or statement.primitive not in ("sin", "cos"):
+        return False
+    return statement.dtype == FLOAT32 and isinstance(statement.operands[0], str)
 
 
 def _with_known_exponent(statement: Compute) -> Compute:

@@ -25,10 +25,10 @@ from ....lang.light_dataclasses import dataclass
 from ...kernel_ir.kernel import Axis, Kernel, Statement, Uniform
 from ...kernel_ir.passed_sizes import passed_sizes, size_parameter
 from ...scheduling.casts import without_round_trips
-from ...scheduling.order import with_late_loads
+from ...scheduling.order import with_early_loads, with_late_loads
 from ...scheduling.padding import choose_others
 from ...scheduling.phases import phases_of
-from ...scheduling.schedule import WARP, Row, Schedule
+from ...scheduling.schedule import WARP, Flat, Row, Schedule, Tiled
 from ...types.dtypes import (
     BFLOAT16,
     BOOL,
@@ -47,7 +47,7 @@ from ..naming import Names
 from ..text import Unsupported
 from ..wrapping import WIDTH, wrapped
 from .body import INDENT, TritonBody
-from .expressions import OpenLines
+from .expressions import OpenLines, is_sine
 from .helpers import HELPERS, with_mentioned
 from .layout import Dimension, TritonLayout, layout_of
 from .primitives import TYPES, supports
@@ -173,6 +173,9 @@ def emit_for_open_sizes(kernel: Kernel, schedule: Schedule, width: int = WIDTH) 
     if isinstance(schedule, Row):
         row = frozenset(axis.name for axis in kernel.with_role("reduction"))
         kernel = kernel.with_body(with_late_loads(kernel.body, row))
+    if isinstance(schedule, Flat | Tiled) and any(map(is_sine, kernel.body)):
+        # Threads wait for each other to ask for large angles; what is loaded is on its way by then.
+        kernel = kernel.with_body(with_early_loads(kernel.body))
     layout = layout_of(kernel, schedule)
     padded = [d.names for d in layout.dimensions if d.is_masked and d.kind != "program"]
     if padded:

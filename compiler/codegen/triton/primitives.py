@@ -157,8 +157,10 @@ _WITHIN: dict[str, tuple[Range, TritonSpelling | None, TritonSpelling]] = {
     **{n: ((-LIMIT, LIMIT), _helper(f"_near_{n}", 1), _helper(f"_coarse_near_{n}", 1)) for n in ("sin", "cos")},
 }
 """Of float32 operands in a range: spellings of exact results, where there is one, and of those that may be off."""
-_OF_TILES = {name: (_helper(f"_{name}", 1), _helper(f"_coarse_{name}", 1)) for name in ("sin", "cos")}
-"""Of float32 tiles, as against single numbers: spellings of exact results and of those that may be off."""
+_OF_TILES = {name: (_helper(f"_{name}", 2), _helper(f"_coarse_{name}", 2)) for name in ("sin", "cos")}
+"""Of float32 tiles, as against single numbers: spellings of exact results and of those that may be off.
+
+Their second operand is whether an angle is large."""
 _SAME = TritonSpelling("{0}", ATOM, (ATOM,))
 _INTEGERS = {
     **_NUMBERS,
@@ -236,10 +238,9 @@ def spelling(
     return found
 
 
-def sine_and_cosine(is_coarse: bool, operand: Range) -> str:
-    """The helper that gives both of a float32 tile."""
-    near = "near_" * (operand[0] >= -LIMIT and operand[1] <= LIMIT)
-    return f"_{'coarse_' * is_coarse}{near}sin_cos"
+def is_near(angle: Range) -> bool:
+    """Whether angles are small enough for the short way to sines and cosines."""
+    return angle[0] >= -LIMIT and angle[1] <= LIMIT
 
 
 def power(exponent: Number) -> TritonSpelling | None:

@@ -6,10 +6,12 @@ last place, zeros keep their sign, and infinities give NaN. Source of the reduct
 manual for the elementary functions", chapter 8.
 
 Larger angles go another way, that of libdevice, whose bits of pi would burden every element: whether there is one is
-asked once of a tile. What an element is does not depend on others.
+asked once of a tile, of several angles together. What an element is does not depend on others.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 LIMIT = 100_000.0
 """The largest angle that three parts of pi are enough for."""
@@ -78,31 +80,36 @@ def _near_both(is_coarse: bool) -> str:
     return _function(f"_{'coarse_' * is_coarse}near_sin_cos(x)", text, lines)
 
 
-_IF_FAR = "if tl.max(tl.abs(x), axis=None) > 100000.0:"
+def is_far(angles: Sequence[str]) -> str:
+    """Text: whether a tile of one of some angles has one that is too large."""
+    largest = f"tl.abs({angles[0]})"
+    for angle in angles[1:]:
+        largest = f"tl.maximum({largest}, tl.abs({angle}))"
+    return f"tl.max({largest}, axis=None) > {LIMIT}"
 
 
 def _anywhere(name: str, is_coarse: bool) -> str:
     coarse = "coarse_" * is_coarse
     lines = [
         f"result = _{coarse}near_{name}(x)",
-        _IF_FAR,
-        f"    result = tl.where(tl.abs(x) > 100000.0, libdevice.{name}(x), result)",
+        "if is_far:",
+        f"    result = tl.where(tl.abs(x) > {LIMIT}, libdevice.{name}(x), result)",
         "return result",
     ]
-    return _function(f"_{coarse}{name}(x)", f"{name}(x) of a tile.", lines)
+    return _function(f"_{coarse}{name}(x, is_far)", f"{name}(x); of a tile with large angles where `is_far`.", lines)
 
 
 def _both_anywhere(is_coarse: bool) -> str:
     coarse = "coarse_" * is_coarse
     lines = [
         f"sine, cosine = _{coarse}near_sin_cos(x)",
-        _IF_FAR,
-        "    is_far = tl.abs(x) > 100000.0",
-        "    sine = tl.where(is_far, libdevice.sin(x), sine)",
-        "    cosine = tl.where(is_far, libdevice.cos(x), cosine)",
+        "if is_far:",
+        f"    sine = tl.where(tl.abs(x) > {LIMIT}, libdevice.sin(x), sine)",
+        f"    cosine = tl.where(tl.abs(x) > {LIMIT}, libdevice.cos(x), cosine)",
         "return sine, cosine",
     ]
-    return _function(f"_{coarse}sin_cos(x)", "Sine and cosine of a tile.", lines)
+    text = "Sine and cosine; of a tile with large angles where `is_far`."
+    return _function(f"_{coarse}sin_cos(x, is_far)", text, lines)
 
 
 SINES: dict[str, str] = {}
@@ -113,3 +120,5 @@ for _coarse in (False, True):
         SINES[f"{_prefix}_{_name}"] = _anywhere(_name, _coarse)
     SINES[f"{_prefix}_near_sin_cos"] = _near_both(_coarse)
     SINES[f"{_prefix}_sin_cos"] = _both_anywhere(_coarse)
+ASKING = frozenset(name for name in SINES if "near" not in name)
+"""Helpers that are told whether a tile has large angles."""
