@@ -126,6 +126,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> tuple[str, ...]:
     return (f"did you mean '{near[0]}'?",) if near else ()
 
 
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The note behind a message of one line, or nothing."""
+    return "".join(f"; {note}" for note in did_you_mean(name, known))
+
+
 _MAX_COMPARED = 300
 _WIDTH = 160
 

@@ -62,10 +62,10 @@ def load_functions(path: str) -> Mapping[str, Function]:
 
 def find_function(unit: Mapping[str, Function] | CompilationUnit, name: str) -> Function:
     """One function of a unit; CliError with the nearest name, or all names, if there is none."""
-    from ...lang.diagnostics import did_you_mean
+    from ...lang.diagnostics import nearest
 
     if name in unit:
         return unit[name]
-    hint = "".join(f"; {note}" for note in did_you_mean(name, unit))
+    hint = nearest(name, unit)
     names = ", ".join(unit) or "none"
     raise CliError(f"there is no function '{name}'{hint or f'; there are: {names}'}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 FILE = click.argument("file", metavar="FILE")
+PATHS = click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 NAME = click.argument("name", metavar="[NAME]", required=False)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 SHAPES = click.option(

@@ -17,7 +17,7 @@ from ...compiler.ops.composite import is_composite
 from ...compiler.ops.registry import OPS, Op, Trait
 from ...compiler.spelling.names import MODULES, OWN
 from ...compiler.types.schema import Argument, FunctionSchema
-from ...lang.diagnostics import did_you_mean
+from ...lang.diagnostics import nearest
 from ...stdlib_grads import formula_files
 from .loading import CliError
 
@@ -63,7 +63,7 @@ def describe_op(name: str) -> str:
     base = name.rpartition("::")[2].partition(".")[0]
     found = list(OPS.overloads(base)) or list(OPS.overloads(base.removeprefix("torch")))
     if not found:
-        hint = "".join(f"; {note}" for note in did_you_mean(base, OPS.names()))
+        hint = nearest(base, OPS.names())
         raise CliError(f"there is no op '{name}'{hint}")
     return "\n\n".join(_text(op) for op in found)
 

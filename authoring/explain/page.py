@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...lang.diagnostics import CODES as OF_SOURCE
-from ...lang.diagnostics import did_you_mean
+from ...lang.diagnostics import nearest
 from ...runtime.failures.failure import CODES as OF_RUNS
 from ..lint.findings import CODES as OF_LINT
 from .calls import CALLS, ExampleCall
@@ -20,7 +20,7 @@ def explain(code: str) -> str:
     """What a code means, a program that has it and one that has not. KeyError, with the nearest, for an unknown one."""
     known = code.upper()
     if known not in MEANINGS:
-        hint = "".join(f"; {note}" for note in did_you_mean(known, MEANINGS))
+        hint = nearest(known, MEANINGS)
         raise KeyError(f"there is no code '{code}'{hint}")
     example = PAGES[known]
     return (

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...lang.diagnostics import did_you_mean
+from ...lang.diagnostics import nearest
 from ...lang.light_dataclasses import dataclass, field
 from .findings import CODES
 
@@ -83,7 +83,7 @@ def named(codes: Iterable[str], where: str) -> tuple[str, ...]:
     found = tuple(name for text in codes for name in re.split(r"[\s,]+", text.strip()) if name)
     for name in found:
         if not any(code.startswith(_start(name)) for code in CODES):
-            hint = "".join(f"; {note}" for note in did_you_mean(name, CODES))
+            hint = nearest(name, CODES)
             raise ValueError(f"{where}: there is no code '{name}'{hint}")
     return found
 
@@ -97,7 +97,7 @@ def _read(tool: Any, file: Path) -> LintSettings:
     for key, value in table.items():
         own = key.removeprefix("extend-")
         if own not in KEYS:
-            hint = "".join(f"; {note}" for note in did_you_mean(key, KEYS)) or f"; it has {', '.join(KEYS)}"
+            hint = nearest(key, KEYS) or f"; it has {', '.join(KEYS)}"
             raise ValueError(f"{where} has no key '{key}'{hint}")
         if own == "per-file-ignores":
             if not isinstance(value, dict):

@@ -13,7 +13,7 @@ from ...compiler.types.lazy_numpy import np
 from ...compiler.types.schema import Argument
 from ...compiler.types.types import ListType, strip_optional
 from ...lang import ast
-from ...lang.diagnostics import did_you_mean
+from ...lang.diagnostics import nearest
 from ..execution.binding import Binder
 from ..execution.compiled import Compiled, SharedPlans, unwrapped
 from ..execution.kernel_runner import register_kernels
@@ -137,7 +137,7 @@ class Function(Compiled):
             raise TypeError(f"a stage is a str, not {type(stage).__name__}; the stages are {', '.join(STAGES)}")
         shown = STAGES.get(stage)
         if shown is None:
-            hint = "".join(f"; {note}" for note in did_you_mean(stage, STAGES))
+            hint = nearest(stage, STAGES)
             raise ValueError(f"there is no stage '{stage}'{hint}; the stages are {', '.join(STAGES)}")
         return shown(self._callee, self._definition)
 

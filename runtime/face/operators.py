@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ...compiler.ops.registry import OPS
-from ...lang.diagnostics import did_you_mean
+from ...lang.diagnostics import nearest
 from ..operands.snippets import call_operator
 from .function import Function
 
@@ -20,7 +20,7 @@ class Operators:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not OPS.overloads(name):
-            hints = "".join(f"; {note}" for note in did_you_mean(name, OPS.names()))
+            hints = nearest(name, OPS.names())
             raise AttributeError(f"there is no op '{name}'{hints}", name=name, obj=self)
         return partial(call_operator, name, made=Function)
 

@@ -35,7 +35,7 @@ from ...compiler.fusion.planning.assemble import Split
 from ...compiler.fusion.planning.roles import Supports
 from ...compiler.fusion.program import ExternStep, KernelStep, Program, Ref, names_in
 from ...compiler.fusion.sharing import SharedKernels
-from ...compiler.fusion.unasked import is_unasked
+from ...compiler.fusion.unasked import planned_for
 from ...compiler.fusion.write_out import settle_for_kernels
 from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.kernel import Kernel
@@ -359,7 +359,7 @@ def layout_of(value: Any, *, settled: bool) -> Any:
         return Layout.contiguous(found.meta) if any(stride < 0 for stride in strides) else found
     if is_torch(value):
         return Layout(tuple(value.shape), dtypes_of_torch()[value.dtype], tuple(value.stride()))
-    return UNKNOWN if isinstance(value, float) and is_unasked(value, settled) else value
+    return planned_for(value, settled)
 
 
 def _is_floating(given: Any) -> bool:

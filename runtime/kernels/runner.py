@@ -16,10 +16,9 @@ from ...compiler.codegen.triton.module import supports
 from ...compiler.fusion.fuse import Unfusable, fuse, fuse_groups
 from ...compiler.fusion.refusals import Unsettled
 from ...compiler.fusion.seeds import open_inputs
-from ...compiler.fusion.unasked import is_unasked, open_seeds
+from ...compiler.fusion.unasked import float_key, open_seeds, planned_for
 from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.layout import Layout
-from ...compiler.ops.meta import UNKNOWN
 from ...compiler.shapes.propagate import ShapeError
 from ...compiler.types.open_sizes import Symbols, closed
 from ...lang.collection import collection_paused
@@ -244,7 +243,7 @@ def given(value: Any, settled: bool) -> Any:
         return Layout(tuple(value.shape), _DTYPE_OF[value.dtype], tuple(value.stride()))
     if isinstance(value, list):
         return [given(item, settled) for item in value]
-    return UNKNOWN if isinstance(value, float) and is_unasked(value, settled) else value
+    return planned_for(value, settled)
 
 
 def _described(values: Sequence[Any], settled: bool) -> Hashable:
@@ -263,7 +262,7 @@ def _describe(values: Sequence[Any], settled: bool, key: list[Hashable]) -> None
             _describe(value, settled, key)
         elif isinstance(value, float):
             # Zeros differ in their signs, which equality does not see.
-            key += (float, None if is_unasked(value, settled) else value.hex())
+            key += float_key(value, settled)
         else:
             key.append((type(value), value))
 

@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from ...compiler.codegen.text import Unsupported
 from ...compiler.fusion.straight import Unfusable
-from ...compiler.fusion.unasked import is_unasked
+from ...compiler.fusion.unasked import float_key, is_unasked, planned_for
 from ...compiler.kernel_ir.layout import Layout, contiguous_strides
 from ...compiler.ops.meta import UNKNOWN, OpenList
 from ...compiler.shapes.propagate import ShapeError
@@ -279,7 +279,7 @@ class SizeClasses(Generic[P]):
                     self._describe(value[:1], settled, True, key, sizes)
             elif isinstance(value, float):
                 # Zeros differ in their signs, which equality does not see.
-                key += (float, None if is_unasked(value, settled=False) else value.hex())
+                key += float_key(value, settled=False)
                 if _is_asked(value, settled):
                     sizes.append(float(value))
             elif type(value) is int:
@@ -308,7 +308,7 @@ class SizeClasses(Generic[P]):
             return next(sizes)
         seen = self._look(value)
         if seen is None:
-            return UNKNOWN if isinstance(value, float) and is_unasked(value, settled) else value
+            return planned_for(value, settled)
         shape = tuple([next(sizes) for _ in seen.shape])
         if seen.strides is None:
             return Layout(shape, seen.dtype, contiguous_strides(shape))

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...compiler.ops.registry import OPS
 from ...compiler.spelling.names import METHOD_ATTRIBUTES
-from ...lang.diagnostics import did_you_mean
+from ...lang.diagnostics import nearest
 from ..values.recorded import Recorded
 from .numpy_functions import array_function, array_ufunc
 from .snippets import call_method, operate, subscript
@@ -170,5 +170,5 @@ class RecordedOperand(Recorded):
 
 
 def _unknown(type: type, name: str) -> str:
-    hints = "" if name.startswith("_") else "".join(f"; {note}" for note in did_you_mean(name, OPS.names()))
+    hints = "" if name.startswith("_") else nearest(name, OPS.names())
     return f"a {type.__name__} has no attribute or method '{name}'{hints}"

@@ -17,7 +17,7 @@ from ...compiler.analysis.draws import draws
 from ...compiler.autodiff import Gradient
 from ...compiler.fusion.fuse import Unfusable, Unrepeatable, kernel_gradient
 from ...compiler.fusion.seeds import open_inputs
-from ...compiler.fusion.unasked import is_unasked, open_seeds
+from ...compiler.fusion.unasked import float_key, open_seeds
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Node
 from ...compiler.ops.registry import OPS, Op, Trait
@@ -214,7 +214,7 @@ def _key(value: Any, settled: bool) -> Hashable:
     if isinstance(value, list):
         return tuple([_key(item, settled) for item in value])
     if isinstance(value, float):
-        return (float, None if is_unasked(value, settled) else value.hex())
+        return float_key(value, settled)
     return (type(value), value)
 
 

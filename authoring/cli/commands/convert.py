@@ -15,6 +15,7 @@ import click
 from ....lang.light_dataclasses import dataclass, field
 from ..console import emit, emit_errors
 from ..loading import CliError
+from ..options import JSON, PATHS
 from ..outcomes import Outcome, finish
 
 if TYPE_CHECKING:
@@ -43,10 +44,10 @@ class Told(Outcome):
 
 
 @click.command()
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@PATHS
 @click.option("--write", "-w", is_flag=True, help="Write FILE.grad beside each FILE.py; one that is there stays.")
 @click.option("--check/--no-check", default=True, show_default=True, help="Hold the gradients to finite differences.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_context
 def convert(ctx: click.Context, paths: tuple[str, ...], write: bool, check: bool, as_json: bool) -> None:
     """Turn torch.autograd.Function classes and torch.jit.script functions into source of the language.

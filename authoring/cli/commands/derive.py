@@ -12,6 +12,7 @@ from ....lang.light_dataclasses import dataclass, field
 from ..checking import files_of, split_arguments
 from ..console import emit, emit_errors
 from ..loading import CliError, find_function, load_functions
+from ..options import JSON
 from ..outcomes import Outcome, finish
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Derived(Outcome):
     help="How many backwards stand in each other: 2 for second derivatives.",
 )
 @click.option("--compare", is_flag=True, help="Set the author's backward beside the derived one, where there is one.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_context
 def derive(
     ctx: click.Context, arguments: tuple[str, ...], write: bool, order: int, compare: bool, as_json: bool

@@ -10,6 +10,7 @@ import click
 from ..arguments import arguments_for
 from ..console import emit
 from ..loading import CliError, find_function, load_unit
+from ..options import JSON
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -20,7 +21,7 @@ from ..loading import CliError, find_function, load_unit
 @click.option("--arg", "-a", "texts", multiple=True, metavar="VALUE", help="An argument, as `run` takes it.")
 @click.option("--c", "as_c", is_flag=True, help="A header and a file of C instead.")
 @click.option("--out", "-o", metavar="OUT", help="A file, or a folder that is there. Default: print it.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_context
 def export(
     ctx: click.Context,

@@ -12,6 +12,7 @@ import click
 from ....lang.light_dataclasses import dataclass
 from ..checking import files_of
 from ..console import emit
+from ..options import JSON, PATHS
 from ..outcomes import Outcome, finish
 
 
@@ -33,9 +34,9 @@ class Formatted(Outcome):
 
 
 @click.command()
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@PATHS
 @click.option("--check", is_flag=True, help="Write nothing; exit status 1 where something would change.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_context
 def fmt(ctx: click.Context, paths: tuple[str, ...], check: bool, as_json: bool) -> None:
     """Write files in one style: white space only, comments stay, and what the source says.

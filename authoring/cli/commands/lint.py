@@ -14,6 +14,7 @@ from ....lang.light_dataclasses import dataclass, field
 from ..checking import files_of
 from ..console import emit
 from ..loading import CliError, load_functions
+from ..options import JSON, PATHS
 from ..outcomes import Outcome, finish
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Linted(Outcome):
 
 
 @click.command()
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@PATHS
 @click.option("--fix", is_flag=True, help="Write what surely mends a finding into the file.")
 @click.option(
     "--select", "chosen", multiple=True, metavar="CODE", help="Tell these alone: a code, or what codes begin with."
@@ -49,7 +50,7 @@ class Linted(Outcome):
 @click.option(
     "--exclude", "excluded", multiple=True, metavar="GLOB", help="Files of folders, or folders, not to look at."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_context
 def lint(
     ctx: click.Context,
@@ -125,7 +126,7 @@ def _print(found: Sequence[Linted]) -> None:
 
 @click.command()
 @click.argument("code", metavar="CODE", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def explain(code: str | None, as_json: bool) -> None:
     """Print what a code of the compiler, a failed call or the linter means, with wrong and right code; or list all."""
     from ...explain.page import MEANINGS, PAGES

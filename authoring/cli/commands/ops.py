@@ -10,7 +10,7 @@ import click
 
 from ....compiler.formulas.library import formulas_named
 from ....compiler.ops.registry import OPS, Op, Trait
-from ....lang.diagnostics import did_you_mean
+from ....lang.diagnostics import nearest
 from ....stdlib_grads import formula_files
 from ..console import emit
 from ..loading import CliError
@@ -42,7 +42,7 @@ def catalogue(name: str | None = None) -> list[dict[str, Any]]:
         base = name.rpartition("::")[2].partition(".")[0].removeprefix("torch")
         found = list(OPS.overloads(base))
         if not found:
-            hint = "".join(f"; {note}" for note in did_you_mean(base, OPS.names()))
+            hint = nearest(base, OPS.names())
             raise CliError(f"there is no op '{name}'{hint}")
     files = _files_by_formula()
     return [_entry(op, files) for op in found]

@@ -13,6 +13,7 @@ from ....lang.light_dataclasses import dataclass
 from ..checking import files_of
 from ..console import emit, emit_errors
 from ..loading import CliError, load_functions
+from ..options import JSON, PATHS
 from ..outcomes import Outcome, finish
 
 
@@ -28,9 +29,9 @@ class Stubbed(Outcome):
 
 
 @click.command()
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@PATHS
 @click.option("--write", "-w", is_flag=True, help="Write NAME.pyi beside each file.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_context
 def stubs(ctx: click.Context, paths: tuple[str, ...], write: bool, as_json: bool) -> None:
     """Write the signatures of the functions of files as .pyi, for editors and type checkers.
@@ -75,7 +76,7 @@ def _stubbed(path: str, write: bool) -> Stubbed:
 @click.option("--name", metavar="NAME", help="Of the package. Default: that of the folder.")
 @click.option("--version", default="0.1.0", show_default=True, help="Of the package.")
 @click.option("--export", "exported", is_flag=True, help="Also the module of each function that can be exported.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.pass_context
 def pack(
     ctx: click.Context, folder: str, out: str, name: str | None, version: str, exported: bool, as_json: bool

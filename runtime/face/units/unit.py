@@ -9,7 +9,7 @@ from typing import Any
 from ....compiler.emit.outside import Environment, OutsideConstant, nothing
 from ....compiler.ir.graph import Callee
 from ....lang.ast import Name
-from ....lang.diagnostics import Diagnostics, did_you_mean
+from ....lang.diagnostics import Diagnostics, nearest
 from ....lang.imports import relative_imports
 from ....lang.parser import parse
 from ....lang.source import Source
@@ -140,5 +140,5 @@ def _require_imported(source: Source, names: Mapping[str, Any]) -> None:
 
 def _unknown(name: str, known: object) -> str:
     names = [str(item) for item in known] if isinstance(known, dict) else []
-    hints = "".join(f"; {note}" for note in did_you_mean(str(name), names))
+    hints = nearest(str(name), names)
     return f"there is no function '{name}'{hints}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ....compiler.fusion.unasked import is_unasked
+from ....compiler.fusion.unasked import float_key, planned_for
 from ....compiler.kernel_ir.layout import Layout
 from ....compiler.ops.meta import UNKNOWN
 from ....compiler.types.dtypes import BY_NAME
@@ -30,7 +30,7 @@ def layout_of(value: Any, settled: bool) -> Any:
         return [layout_of(item, settled) for item in value]
     if isinstance(value, np.ndarray):
         return Layout(value.shape, BY_NAME[value.dtype.name], _strides(value))
-    return UNKNOWN if isinstance(value, float) and is_unasked(value, settled) else value
+    return planned_for(value, settled)
 
 
 def _strides(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
@@ -70,7 +70,7 @@ def described(values: Sequence[Any], settled: bool) -> Hashable:
             key += (list, len(value), *_described_apart(value, settled))
         elif isinstance(value, float):
             # Zeros differ in their signs, which equality does not see.
-            key += (float, None if is_unasked(value, settled) else value.hex())
+            key += float_key(value, settled)
         elif value is UNKNOWN:
             key.append("any")
         else:
