@@ -7,7 +7,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo demo-distributed distributed torch-versions test test-c test-fast test-kernels sanitize c-math fuzz plans mutate check lint types layers bench bench-cpu bench-models bench-memory bench-gpu texts kernels-table examples-table examples-memory enumerate reference tables torchscript format clean
+.PHONY: help demo demo-distributed distributed torch-versions test test-c test-fast test-kernels sanitize c-math fuzz plans mutate check lint types layers bench bench-cpu bench-models bench-memory bench-gpu texts kernels-table examples-table examples-binaries examples-memory enumerate reference tables torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo "make texts    count the texts of the suite's kernels over many batch sizes"
 	@echo "make kernels-table rewrite what docs/kernels.md says of the suite's kernels"
 	@echo "make examples-table rewrite what docs/kernels.md says of the kernels of examples/kernels"
+	@echo "make examples-binaries compile these kernels for every GPU target, and rewrite their registers and spills there"
 	@echo "make examples-memory rewrite what docs/kernels.md says of what chunked losses hold"
 	@echo "make enumerate compare every op with eager torch on torch's own samples, changed in many ways"
 	@echo "make reference rewrite docs/ops from schemas and formulas"
@@ -164,6 +165,10 @@ examples-memory: .venv/dev.stamp
 
 examples-table: .venv/dev.stamp
 	@$(BIN)/python benchmarks/example_table.py --keep
+
+# A quarter of an hour; Triton is needed, a GPU is not.
+examples-binaries: .venv/dev.stamp
+	@$(BIN)/python benchmarks/example_binaries.py --keep
 
 # An hour for everything; ARGS="--match clamp --change special --limit 20" for a part.
 enumerate: .venv/dev.stamp

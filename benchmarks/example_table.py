@@ -1,4 +1,4 @@
-"""What the kernels of examples/kernels move: how many there are, bytes beside the least there could be, what is saved.
+"""What the kernels of examples/kernels move: how many there are, bytes beside the least there could be, what they hold.
 
 python benchmarks/example_table.py            prints the table
 python benchmarks/example_table.py --keep     writes it into docs/kernels.md
@@ -23,15 +23,19 @@ DOCUMENT = ROOT / "docs" / "kernels.md"
 FOLDER = ROOT / "examples" / "kernels"
 MARKS = ("<!-- listed by `make examples-table` -->", "<!-- end of what the examples move -->")
 ROWS, COLUMNS = 4096, 1024
-HEADINGS = ["function", "forward", "÷ least", "backward", "÷ least", "saved", "library"]
+HEADINGS = ["function", "forward", "÷ least", "peak", "backward", "÷ least", "peak", "saved", "library"]
 
 
 def table() -> str:
     """Markdown."""
     units = [gs.load(path) for path in sorted(FOLDER.glob("*.grad"))]
     functions = {name: unit[name] for unit in units for name in unit.functions}
-    rows = [_row(name, functions[name].kernels(*_arguments(name))) for name in ARGUMENTS]
-    return markdown(HEADINGS, rows)
+    return markdown(HEADINGS, [_row(name, listing_of(functions[name])) for name in ARGUMENTS])
+
+
+def listing_of(function: gs.Function) -> KernelListing:
+    """The kernels of a function of the folder."""
+    return function.kernels(*_arguments(function.name))
 
 
 def _arguments(name: str) -> list[Any]:
@@ -44,15 +48,14 @@ def _array(given: Drawn | Classes) -> Any:
 
 
 def _row(name: str, listing: KernelListing) -> list[str]:
-    forward, backward = (
-        _cells(k, b) for k, b in zip((listing.forward, listing.backward), listing.least_bytes, strict=True)
-    )
+    passes = zip((listing.forward, listing.backward), listing.least_bytes, listing.peak_bytes, strict=True)
+    forward, backward = (_cells(*found) for found in passes)
     return [f"`{name}`", *forward, *backward, bytes_text(listing.saved_bytes), str(len(listing.library) or "")]
 
 
-def _cells(kernels: tuple[KernelInfo, ...], least: int) -> list[str]:
+def _cells(kernels: tuple[KernelInfo, ...], least: int, peak: int | None) -> list[str]:
     moved = sum(info.bytes_read + info.bytes_written for info in kernels)
-    return [str(len(kernels)), f"{moved / least:.2f}" if least else ""]
+    return [str(len(kernels)), f"{moved / least:.2f}" if least else "", "" if peak is None else bytes_text(peak)]
 
 
 if __name__ == "__main__":

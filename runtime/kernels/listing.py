@@ -57,6 +57,7 @@ from ..failures.failure import RuntimeFailure
 from ..values.arrays import check_torch, is_torch, to_array
 from ..values.torch_dtypes import dtypes_of_torch
 from .c.kernel import module_of
+from .held import most_held
 from .listed_groups import ListedParts, bytes_between, given_for, list_parts
 from .notices import span_of
 from .triton.compile import Binary, compile_offline
@@ -144,6 +145,8 @@ class KernelListing:
 
     `library` names the ops that run between them as torch has them; `saved_bytes` is what the backward keeps beyond
     arguments and results. `least_bytes` is what must be moved at least, per pass: each argument and result once.
+    `peak_bytes` is the most that each pass holds at once beyond what it is given and what it gives; None where loops
+    and branches between kernels say.
     """
 
     forward: tuple[KernelInfo, ...]
@@ -151,6 +154,7 @@ class KernelListing:
     library: tuple[str, ...]
     saved_bytes: int
     least_bytes: tuple[int, int]
+    peak_bytes: tuple[int | None, int | None]
     kernels_of_c: Callable[[], list[list[Kernel]]] = field(repr=False, compare=False)
     """Those of both passes as they are cut up for processors."""
     outline: tuple[str, ...] = ()
@@ -316,12 +320,14 @@ def _made(
         for found in steps
     ]
     least = [sum(map(_least, programs)) for programs in passes]
+    peaks = [None if outline else sum(map(most_held, programs)) for programs in passes]
     return KernelListing(
         infos[0],
         infos[1] if len(infos) > 1 else (),
         (*library, *between),
         saved,
         (least[0], least[1] if len(least) > 1 else 0),
+        (peaks[0], peaks[1] if len(peaks) > 1 else 0),
         kernels_of_c,
         outline,
     )

@@ -58,3 +58,33 @@ def test_a_view_that_is_kept_is_no_result() -> None:
     )
     listing = function.kernels(zeros(8, 64))
     assert listing.least_bytes[0] == 2 * 8 * 64 * FLOAT
+
+
+def test_what_is_held_at_once_is_its_allocations_replayed() -> None:
+    unit = gs.CompilationUnit("""
+def plain(x):
+    return torch.exp(x) * 2
+
+def total(x):
+    return x.sum()
+
+def twice(x, w):
+    return x @ w.t() + x @ w
+""")
+    x, w = np.zeros((64, 32), np.float32), np.zeros((32, 32), np.float32)
+    product = 64 * 32 * 4
+    assert unit.plain.kernels(x).peak_bytes == (0, 0)
+    listing = unit.total.kernels(np.zeros((4096, 1024), np.float32))
+    assert listing.peak_bytes == (listing.forward[0].bytes_written, 0), "the sums of chunks"
+    assert unit.twice.kernels(x, w).peak_bytes[0] in (product, 2 * product), "the sum may lie where a product did"
+
+
+def test_what_loops_hold_no_listing_says() -> None:
+    unit = gs.CompilationUnit("""
+def loop(x, w, rounds: int):
+    for _ in range(rounds):
+        x = torch.tanh(x @ w)
+    return x
+""")
+    listing = unit.loop.kernels(np.zeros((8, 8), np.float32), np.zeros((8, 8), np.float32), 40)
+    assert listing.peak_bytes == (None, None)
