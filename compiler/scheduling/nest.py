@@ -282,7 +282,8 @@ class _Builder:
                     continue
                 if self._is_costly(name, shared) and self._bytes(name, (along, *rest)) <= self.most:
                     kept.add(name)
-                    self.arrays[name] = self._indices(self.definitions[name], (along, *rest))
+                    # What loops further out keep has an element for each of their points.
+                    self.arrays.setdefault(name, self._indices(self.definitions[name], (along, *rest)))
                     seen[name].loop.wanted.add(name)
             for d in here:
                 seen.setdefault(d.name, stage)

@@ -378,6 +378,20 @@ def tile(
     return k.build()
 
 
+def tile_in_turns(batch: int = 9, depth: int = 3, columns: int = 6, dtype: DType = FLOAT32) -> Kernel:
+    """What is costly is needed within each row's loops, and again once columns, and all, have been reduced."""
+    k = KernelBuilder("turns", i=batch, j=(depth, "reduction"), k=(columns, "reduction"))
+    k.input("x", dtype, (batch, depth, columns))
+    k.output("result", dtype, (batch, depth, columns))
+    e = k.compute("exp", k.load("x", "ijk"))
+    rows = k.compute("div", e, k.reduce("sum", e, "k"))
+    columns_too = k.compute("div", rows, k.reduce("sum", rows, "j"))
+    shifted = k.compute("sub", columns_too, k.reduce("sum", k.compute("mul", columns_too, e), "k"))
+    total = k.reduce("sum", k.compute("mul", shifted, e), "jk")
+    k.store("result", "ijk", k.compute("sub", k.compute("mul", e, shifted), total))
+    return k.build()
+
+
 def tile_backward(batch: int = 37, depth: int = 3, columns: int = 10, dtype: DType = FLOAT32) -> Kernel:
     """What a tile gives element by element, and sums of its rows over the batch."""
     k = KernelBuilder("channels", i=batch, j=(depth, "reduction"), k=(columns, "reduction"))
@@ -508,6 +522,7 @@ GROUPS: dict[str, list[Case]] = {
     "tiles": [
         *(Case(f"tile {dtype}", tile(dtype=dtype), scale=4.0) for dtype in FLOATS),
         Case("tile, whole", tile(64, 4, 8), scale=64.0),
+        Case("tile in turns", tile_in_turns(), scale=64.0),
         Case("tile, special", tile(9, 5, 7), special=True),
         Case("tile, one program", tile(1, 5, 7), scale=64.0),
         Case("tile of nothing", tile(0)),
