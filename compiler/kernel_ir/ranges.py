@@ -10,7 +10,7 @@ So is what log1p is taken of in losses of logits, and there it is a polynomial.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf
+from math import inf, sqrt
 
 from ..types.open_sizes import is_open
 from .index import Range
@@ -19,7 +19,7 @@ from .kernel import Cast, Compute, Kernel, KernelConstant, Operand, Total, Unifo
 ANY: Range = (-inf, inf)
 _FIXED: dict[str, Range] = {
     **dict.fromkeys(("sigmoid", "ndtr", "number"), (0.0, 1.0)),
-    **dict.fromkeys(("sqrt", "rsqrt", "exp2", "erfc", "erfcx", "hypot"), (0.0, inf)),
+    **dict.fromkeys(("rsqrt", "exp2", "erfc", "erfcx", "hypot"), (0.0, inf)),
     **dict.fromkeys(("tanh", "erf", "sin", "cos", "sign"), (-1.0, 1.0)),
     "cosh": (1.0, inf),
 }
@@ -37,6 +37,7 @@ _COMPUTED: dict[str, Callable[..., Range]] = {
     "neg": lambda x: (-x[1], -x[0]),
     "abs": lambda x: (max(x[0], -x[1], 0.0), max(-x[0], x[1])),
     "exp": lambda x: (0.0, 1.0 if x[1] <= 0 else inf),
+    "sqrt": lambda x: (sqrt(max(x[0], 0.0)), sqrt(max(x[1], 0.0))),
     "add": lambda x, y: _extremes(lambda a, b: a + b, x, y),
     "sub": lambda x, y: _extremes(lambda a, b: a - b, x, y),
     "mul": lambda x, y: _extremes(lambda a, b: a * b, x, y),

@@ -73,6 +73,17 @@ def quotients(dtype: DType) -> Kernel:
     return k.build()
 
 
+def quotients_by_large(dtype: DType) -> Kernel:
+    """Every number, divided by 0.015625 and the magnitudes of the others."""
+    k = KernelBuilder("every_large_quotient", i=65_536)
+    for name in ("x", "y"):
+        k.input(name, dtype, (65_536,))
+    k.output("result", dtype, (65_536,))
+    divisor = k.compute("maximum", k.compute("abs", k.load("y", "i")), 0.015625)
+    k.store("result", "i", k.compute("div", k.load("x", "i"), divisor))
+    return k.build()
+
+
 def every_number(dtype: DType) -> np.ndarray:
     return np.arange(65_536, dtype=np.uint16).view(numpy_dtype(dtype))
 
@@ -168,6 +179,12 @@ def main() -> None:
             exact = np.log1p(np.exp(-np.abs(x.astype(np.float64))))
             is_coarse = "_coarse_log1p_of_share(" in emit_triton(kernel, schedule)
             found[f"logarithm {dtype}"] = [*compared(kernel, schedule, {"x": x}, exact), is_coarse]
+            kernel, y = quotients_by_large(dtype), np.random.default_rng(5).permutation(x)
+            schedule = choose_schedule(kernel)
+            exact = x.astype(np.float64) / np.maximum(np.abs(y.astype(np.float64)), 0.015625)
+            is_coarse = "_coarse_quotient(" in emit_triton(kernel, schedule)
+            result = compared(kernel, schedule, {"x": x, "y": y}, exact)
+            found[f"quotient by large {dtype}"] = [*result, is_coarse]
             kernel, schedule = quotients(dtype), Row(4, 1, 1, 65_536)
             divisor = np.asarray(DIVISORS, np.float32)
             exact = x.astype(np.float64) / divisor.astype(np.float64)[:, None]

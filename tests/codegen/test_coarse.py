@@ -150,6 +150,16 @@ def test_a_root_of_what_is_not_near_0_is_one_instruction() -> None:
     assert "tl.sqrt_rn(" in emit_triton(k.build(), Flat(1, 1, 8))
 
 
+def test_a_quotient_by_what_is_not_small_has_one_reciprocal() -> None:
+    k, e = _exponential(BFLOAT16, BFLOAT16)
+    root = k.compute("sqrt", k.compute("add", k.compute("mul", e, e), 1.0))
+    k.store("result", "i", k.compute("add", k.compute("div", e, root), k.compute("div", root, e)))
+    kernel = k.build()
+    assert ranges(kernel)[root] == (1, float("inf"))
+    text = emit_triton(kernel, Flat(1, 1, 8))
+    assert text.count("_coarse_quotient(e, ") == 1 and " / e" in text
+
+
 def test_every_half_comes_out_right() -> None:
     """All but a few of all halves give the exact result rounded once, and those the half beside it."""
     pytest.importorskip("triton")

@@ -175,8 +175,15 @@ class TritonExpressions:
             if inverse is None or isinstance(dividend, KernelConstant):
                 return None
             return spelling("mul", dtype).apply([self._operand(dividend, dtype), literal(inverse, dtype)])
-        if statement.name not in self.coarse or not self._is_of_rows(divisor, statement.axes):
+        if statement.name not in self.coarse:
             return None
+        if not self._is_of_rows(divisor, statement.axes):
+            if dtype != FLOAT32 or self._ranges.get(divisor, ANY)[0] < 0.01:
+                return None
+            self.helpers["_coarse_quotient"] = None
+            return Text(
+                f"_coarse_quotient({self._operand(dividend, dtype).text}, {self._operand(divisor, dtype).text})"
+            )
         if divisor not in self.scope.reciprocals:
             scale, reciprocal = self.names.take("scale"), self.names.take("reciprocal")
             self.line(f"{scale}, {reciprocal} = _reciprocal({self._operand(divisor, dtype).text})")

@@ -98,6 +98,11 @@ HELPERS = {
             large = 1.0 - 2.0 * libdevice.fast_dividef(1.0, 1.0 + tl.exp2(x * 2.8853900817779268))
             return tl.where(tl.abs(x) < 0.0625, x - x * x * x * 0.3333333333333333, large)
         ''',
+    "_coarse_quotient": '''
+        def _coarse_quotient(x, y):
+            """x / y, y >= 0.01, to 2 ** -16 of it. By quarters, for 1 / y is 0 above 2 ** 126."""
+            return 0.25 * x * libdevice.fast_dividef(1.0, 0.25 * y)
+        ''',
     "_coarse_ndtr": '''
         def _coarse_ndtr(x):
             """The normal distribution function, to 2 ** -16 of it, like `_ndtr`.
