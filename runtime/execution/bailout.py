@@ -22,9 +22,9 @@ from ...compiler.ir.node import Node
 from ...compiler.ops.meta import Meta
 from ...compiler.specialize.assume import BAIL_OUT, Seen, may_be_assumed
 from ...compiler.types.dtypes import BY_CODE
-from ..plans.build import PlanBuilder, PlanCache, gather, without
+from ..plans.build import PlanBuilder, PlanCache
 from ..plans.operations import Evaluate, own_copy
-from ..plans.plan import BAIL, ExecutionPlan, Gather, Registers, Slots
+from ..plans.plan import BAIL, ExecutionPlan, Gather, Registers, Slots, gather, without
 
 Entrance = tuple[int, Slots, tuple[bool, ...]]
 """The address behind a point, the registers of what lives on there, and which of that the plan writes into."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from operator import itemgetter
 from threading import Lock
 from typing import Any
 
@@ -12,12 +11,10 @@ from ...compiler.analysis.ownership import Ownership, ownership
 from ...compiler.ir.constants import runtime_value
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Block, Node, Value
-from ...compiler.ops.registry import OPS, Op
-from ...compiler.ops.typed import CONDITION, TENSOR, Typed, typed_evaluation
-from ...compiler.types.dtypes import BOOL, DType
-from ...compiler.types.types import INT_LIST, NUMBERS, TensorType
+from ...compiler.types.types import INT_LIST, NUMBERS
 from ...lang.trampoline import Walk, run
-from .operations import STRUCTURAL, WRITES, Evaluate, own_copy
+from .node_evaluation import evaluation_of
+from .operations import WRITES, Evaluate, own_copy
 from .plan import (
     AGAIN,
     APPEND,
@@ -40,10 +37,10 @@ from .plan import (
     SPREAD,
     UNARY,
     ExecutionPlan,
-    Gather,
     Instruction,
-    Registers,
     Slots,
+    gather,
+    without,
 )
 
 _MOVES = frozenset((COPY, MOVE, JUMP, BRANCH, ENTER, DESCEND, *ROUNDS))
@@ -308,7 +305,7 @@ class PlanBuilder:
 
     def _evaluation(self, node: Node) -> tuple[Evaluate, Sequence[int]]:
         """What a node comes to as a function of some of its operands."""
-        return _evaluation(node)
+        return evaluation_of(node)
 
     def _constant(self, value: Any) -> Any:
         """A constant of the graph as ops take it."""
@@ -420,25 +417,6 @@ class PlanBuilder:
         self._free = [slot for slot in self._free if slot not in taken]
 
 
-def gather(slots: Sequence[int]) -> Gather:
-    """A function from registers to the tuple of some of them."""
-    if len(slots) > 1:
-        return itemgetter(*slots)
-    if slots:
-        (slot,) = slots
-        return lambda registers: (registers[slot],)
-    return _nothing
-
-
-def _nothing(registers: Registers) -> tuple[Any, ...]:
-    return ()
-
-
-def without(slots: Slots, others: Slots) -> Slots:
-    """The registers that are not among the others."""
-    return tuple([slot for slot in slots if slot not in others])
-
-
 def _written(kind: int, function: Any, target: Any, first: Any) -> Slots:
     """The registers that an instruction fills."""
     if kind in (ENTER, DESCEND, *ROUNDS):
@@ -474,50 +452,4 @@ def _kind_of_two(node: Node, function: Evaluate) -> int:
     """The instruction for an op of two operands: what loops keep and read again is done without a call."""
     if function is WRITES["aten::append.t"]:
         return APPEND
-    return ITEM if node.kind == "aten::__getitem__.t" and function is _evaluation(node)[0] else BINARY
-
-
-def _evaluation(node: Node) -> tuple[Evaluate, Sequence[int]]:
-    """The function that evaluates a node, and which of the inputs it needs."""
-    op = OPS.of(node.schema)
-    if op is None:
-        return STRUCTURAL[node.kind](node), range(len(node.inputs))
-    if op.scalar is None:
-        return op.evaluate, range(len(node.inputs))
-    typed = _typed(op, node)
-    if typed is not None:
-        return typed
-    # A pointwise op lets trailing arguments be left out: fewer operands, and its shortcut at once.
-    count = len(node.inputs)
-    for argument, value in zip(reversed(op.schema.arguments), reversed(node.inputs), strict=True):
-        if argument.required or not _is_default(value, argument.default) or count <= 1:
-            break
-        count -= 1
-    return op.evaluate, range(count)
-
-
-def _is_default(value: Value, default: object) -> bool:
-    """Whether a constant is the default; True is not 1."""
-    if value.node.kind != "prim::Constant":
-        return False
-    given = value.node.attr("value")
-    return bool(given == default) and isinstance(given, bool) == isinstance(default, bool)
-
-
-def _typed(op: Op, node: Node) -> Typed | None:
-    """A pointwise op where types tell that all its tensors are of one dtype and no number: see `ops.typed`."""
-    arguments: list[Any] = []
-    dtypes: set[DType | None] = set()
-    for argument, value in zip(op.schema.arguments, node.inputs, strict=True):
-        type = value.type
-        if isinstance(type, TensorType) and type.rank and type.dtype == BOOL and argument.name in op.scalar.conditions:
-            arguments.append(CONDITION)
-        elif isinstance(type, TensorType) and type.rank:
-            arguments.append(TENSOR)
-            dtypes.add(type.dtype)
-        elif value.node.kind == "prim::Constant" and not isinstance(type, TensorType):
-            arguments.append(value.node.attr("value"))
-        else:
-            return None
-    dtype = dtypes.pop() if len(dtypes) == 1 else None
-    return typed_evaluation(op, arguments, dtype) if dtype is not None else None
+    return ITEM if node.kind == "aten::__getitem__.t" and function is evaluation_of(node)[0] else BINARY

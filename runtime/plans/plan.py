@@ -13,7 +13,8 @@ chain of ops keeps one value alive however long it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 from ...compiler.ir.graph import Callee, Graph
@@ -125,3 +126,22 @@ class ExecutionPlan:
             dead = f"  free {', '.join(map(str, step.dead))}" if step.dead else ""
             lines.append(f"{address:>4} {KINDS[step.kind]:<8}{target} {node.kind}{operands}{dead}")
         return "\n".join(lines) + "\n"
+
+
+def gather(slots: Sequence[int]) -> Gather:
+    """A function from registers to the tuple of some of them."""
+    if len(slots) > 1:
+        return itemgetter(*slots)
+    if slots:
+        (slot,) = slots
+        return lambda registers: (registers[slot],)
+    return _nothing
+
+
+def _nothing(registers: Registers) -> tuple[Any, ...]:
+    return ()
+
+
+def without(slots: Slots, others: Slots) -> Slots:
+    """The registers that are not among the others."""
+    return tuple([slot for slot in slots if slot not in others])

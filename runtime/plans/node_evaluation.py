@@ -1,0 +1,59 @@
+"""Which function evaluates a node: of a structural kind, of an op, or of a pointwise op for one dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...compiler.ir.node import Node, Value
+from ...compiler.ops.registry import OPS, Op
+from ...compiler.ops.typed import CONDITION, TENSOR, Typed, typed_evaluation
+from ...compiler.types.dtypes import BOOL, DType
+from ...compiler.types.types import TensorType
+from .operations import STRUCTURAL, Evaluate
+
+
+def evaluation_of(node: Node) -> tuple[Evaluate, Sequence[int]]:
+    """The function that evaluates a node, and which of the inputs it needs."""
+    op = OPS.of(node.schema)
+    if op is None:
+        return STRUCTURAL[node.kind](node), range(len(node.inputs))
+    if op.scalar is None:
+        return op.evaluate, range(len(node.inputs))
+    typed = _typed(op, node)
+    if typed is not None:
+        return typed
+    # A pointwise op lets trailing arguments be left out: fewer operands, and its shortcut at once.
+    count = len(node.inputs)
+    for argument, value in zip(reversed(op.schema.arguments), reversed(node.inputs), strict=True):
+        if argument.required or not _is_default(value, argument.default) or count <= 1:
+            break
+        count -= 1
+    return op.evaluate, range(count)
+
+
+def _is_default(value: Value, default: object) -> bool:
+    """Whether a constant is the default; True is not 1."""
+    if value.node.kind != "prim::Constant":
+        return False
+    given = value.node.attr("value")
+    return bool(given == default) and isinstance(given, bool) == isinstance(default, bool)
+
+
+def _typed(op: Op, node: Node) -> Typed | None:
+    """A pointwise op where types tell that all its tensors are of one dtype and no number: see `ops.typed`."""
+    arguments: list[Any] = []
+    dtypes: set[DType | None] = set()
+    for argument, value in zip(op.schema.arguments, node.inputs, strict=True):
+        type = value.type
+        if isinstance(type, TensorType) and type.rank and type.dtype == BOOL and argument.name in op.scalar.conditions:
+            arguments.append(CONDITION)
+        elif isinstance(type, TensorType) and type.rank:
+            arguments.append(TENSOR)
+            dtypes.add(type.dtype)
+        elif value.node.kind == "prim::Constant" and not isinstance(type, TensorType):
+            arguments.append(value.node.attr("value"))
+        else:
+            return None
+    dtype = dtypes.pop() if len(dtypes) == 1 else None
+    return typed_evaluation(op, arguments, dtype) if dtype is not None else None
