@@ -159,7 +159,7 @@ class _Pieces:
         return tuple(left)
 
     def _folded(self, made: Definition) -> Operand | None:
-        """What a comparison of places gives, and what a choice by one chooses, where the piece tells."""
+        """What a comparison of places gives, what a choice by one chooses, and a sum with 0."""
         if isinstance(made, Position) and not made.index.terms:
             return KernelConstant(made.index.constant)
         if not isinstance(made, Compute):
@@ -167,6 +167,8 @@ class _Pieces:
         first, *others = made.operands or (None,)
         if made.primitive == "where" and isinstance(first, KernelConstant):
             return others[0] if first.value else others[1]
+        if made.primitive == "add" and others and _is_zero(first) != _is_zero(others[0]):
+            return others[0] if _is_zero(first) else first
         if made.primitive in _COMPARED and isinstance(others[0], KernelConstant):
             at = others[0].value
             if isinstance(first, KernelConstant):
@@ -186,6 +188,10 @@ class _Pieces:
         if made.primitive == "not" and isinstance(first, KernelConstant):
             return KernelConstant(not first.value)
         return None
+
+
+def _is_zero(operand: Operand | None) -> bool:
+    return isinstance(operand, KernelConstant) and type(operand.value) is float and operand.value == 0
 
 
 def _unrolled(kernel: Kernel, cut: Axis, length: int) -> Kernel:
