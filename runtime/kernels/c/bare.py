@@ -14,7 +14,7 @@ from ....compiler.ops.arrays import Array
 from .program import CProgram, Extern, Slot, Stretch
 
 
-class View(NamedTuple):
+class InputView(NamedTuple):
     """A slot that is an input's memory otherwise."""
 
     slot: int
@@ -30,7 +30,7 @@ class Bare(NamedTuple):
     """Such a program."""
 
     stretch: Stretch | None
-    views: Sequence[View]
+    views: Sequence[InputView]
     results: Sequence[int]
     """Slots."""
 
@@ -44,7 +44,7 @@ def bare_of(program: CProgram, values: Sequence[Any], open_inputs: Collection[in
     sources = {first + i: i for i, value in enumerate(values) if isinstance(value, np.ndarray)}
     unsettled = {first + i for i in open_inputs}
     stretch: Stretch | None = None
-    views: list[View] = []
+    views: list[InputView] = []
     for step, _ in program.steps:
         if isinstance(step, Stretch):
             if stretch is not None or step.moved:
@@ -63,7 +63,7 @@ def bare_of(program: CProgram, values: Sequence[Any], open_inputs: Collection[in
                 return None
             sources[number] = sources[source]
             offset = found.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
-            views.append(View(number, sources[source], offset, found))
+            views.append(InputView(number, sources[source], offset, found))
     made = {number for number, _, _ in stretch.made} if stretch is not None else set()
     results = [output.number for output in program.outputs]
     return Bare(stretch, views, results) if (made | sources.keys()).issuperset(results) else None

@@ -24,7 +24,7 @@ from ....compiler.types.types import TupleType, Type, is_tensor
 from ...execution.function_executor import FORGETTING
 from ...values.arena import ARENA
 from ..failure import KernelFailure
-from .bare import Bare, View, bare_of
+from .bare import Bare, InputView, bare_of
 from .launched import thread_count
 from .launcher import launcher_address
 from .library import load_module
@@ -281,7 +281,7 @@ def _on_memory(bare: Bare, program: Any, inputs: int, count: int) -> dict[str, A
     }
 
 
-def _view(view: View) -> tuple[Any, ...]:
+def _view(view: InputView) -> tuple[Any, ...]:
     array = view.array
     return (view.source, view.offset, array.dtype, array.shape, array.strides, _code(array.dtype))
 
