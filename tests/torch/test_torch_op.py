@@ -354,3 +354,38 @@ def _of_packet(packet: Any) -> Any:
         return packet(x, g)
 
     return run
+
+
+ALIASING = gs.CompilationUnit("""
+def norms(xs: List[Tensor], eps: float = 1e-5):
+    return [x / (x.norm() + eps) for x in xs]
+
+def roots(x, steps: int):
+    y = x.abs() + 1.0
+    target = y
+    for _ in range(steps):
+        y = 0.5 * (y + target / y)
+    return y, target
+
+def chosen(x, scale: Optional[Tensor] = None):
+    if scale is None:
+        return x * x
+    return x * scale
+""")
+
+
+@pytest.mark.parametrize("name", list(ALIASING))
+def test_results_that_may_share_memory_have_tangents_and_gradients_in_batches(name: str) -> None:
+    """Of such an op torch sees the halves in every case."""
+    op = gs.torch_op(ALIASING[name], f"op_aliasing::{name}")
+    x, y = torch.randn(3, 2, dtype=torch.float64).requires_grad_(), torch.randn(2, dtype=torch.float64).requires_grad_()
+
+    def call(x: Any, y: Any) -> Any:
+        given = {"norms": ([x, y],), "roots": (x * y, 3), "chosen": (x, y)}[name]
+        result = op(*given)
+        return tuple(result) if isinstance(result, list | tuple) else result
+
+    assert torch.autograd.gradcheck(
+        call, (x, y), check_forward_ad=True, check_batched_grad=True, check_batched_forward_grad=True
+    )
+    assert torch.autograd.gradgradcheck(call, (x, y))

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.autograd.function import _SingleLevelFunction
 
+from ..kinds import is_batch_of_gradients
 from ..node import named, note_source
 from ..places import Nested, Place, places, put_together, take_apart
 from .halves import Halves
@@ -52,7 +53,10 @@ class OpCall:
         taken = put_together(ctx.layouts, ctx.saved_tensors)
         layouts = [self.arguments[i] for i in self.halves.wanted]
         mask = [any(ctx.needs_input_grad[1 + place] for place in places([layout])) for layout in layouts]
-        results = as_list(self.backward(*vjps, *taken, mask))
+        # A batch comes before what records, and goes one by one through an op, of tensors alone.
+        of_batch = any(isinstance(gradient, torch.Tensor) and is_batch_of_gradients(gradient) for gradient in given)
+        backward = self.halves.backward_recorded if of_batch else lambda row: as_list(self.backward(*row))
+        results = backward([*vjps, *taken, mask])
         for layout, result in zip(layouts, results, strict=True):
             _spread(layout, result, row)
         return row

@@ -155,10 +155,11 @@ class RegisteredOp:
         values = self.bound(args, kwargs)
         if not self._has_rules and _is_spread(values):
             return self.calls(args, kwargs)
-        if self.halves is None or has_tangent(values):
-            if torch.is_grad_enabled() and requires_grad(values):
+        if has_tangent(values):
+            return self.calls(args, kwargs)
+        if torch.is_grad_enabled() and requires_grad(values):
+            if self.halves is None:
                 return self.calls(args, kwargs)
-        elif torch.is_grad_enabled() and requires_grad(values):
             return returned(self._recorded(values)[: self.halves.num_real])
         with below_autograd():
             return self.op(*args, **kwargs)
