@@ -13,7 +13,7 @@ class Limits:
     heavy: int = 40
     """Primitives of a pointwise kernel above which a thread has half as many elements, for it needs many registers;
     above twice as many, a quarter."""
-    function: int = 8
+    function: int = 3
     """What a function such as `exp` counts for among them."""
     least_read: int = 4096
     """Bytes that a program reads at least, where nothing else speaks for fewer points."""
