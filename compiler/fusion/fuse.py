@@ -14,7 +14,7 @@ from ..autodiff.gradient import Gradient, residuals_of
 from ..ir.graph import Graph
 from ..ir.node import Node, Value
 from ..kernel_ir.layout import Layout
-from ..ops.meta import UNKNOWN, Meta, OpenList
+from ..ops.meta import UNKNOWN, Meta, OpenList, for_each
 from ..ops.registry import OPS, Trait
 from ..pipeline import run_recipe
 from ..recompute import Policy
@@ -244,7 +244,7 @@ def _abstract(arguments: Sequence[Given]) -> list[Any]:
 
     def meta(given: Given) -> Any:
         if isinstance(given, list):
-            return [meta(item) for item in given]
+            return for_each(given, meta)
         if type(given) is OpenList:
             return OpenList(meta(given.item), given.length)
         return seen.setdefault(given.meta, given.meta) if isinstance(given, Layout) else given

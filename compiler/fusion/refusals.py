@@ -22,7 +22,7 @@ from ...lang.light_dataclasses import dataclass
 from ..ir.graph import Graph
 from ..ir.node import Node, Value
 from ..ops.arrays import numpy_dtype
-from ..ops.meta import UNKNOWN, Meta, OpenList
+from ..ops.meta import UNKNOWN, Meta, OpenList, for_each
 from ..ops.registry import OPS, Op, Trait
 from ..shapes.propagate import ShapeError
 from ..types.open_floats import Expression, OpenFloat, evaluated
@@ -132,7 +132,7 @@ def _kind(given: Any) -> Any:
         return (float, repr(given)) if isinstance(given, float) else (type(at_hand(given)), at_hand(given))
     if any(item is UNKNOWN or isinstance(item, list | tuple | OpenList) for item in given):
         return None
-    return (type(given), tuple([_kind(item) for item in given]))
+    return (type(given), tuple(for_each(given, _kind)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
+from operator import is_
 from typing import Any, TypeAlias
 
 from ...lang.light_dataclasses import dataclass
@@ -70,13 +71,21 @@ def is_known(value: Any) -> bool:
         if type(item) is OpenList:
             pending.append(item.item)
         elif isinstance(item, list | tuple):
-            pending += item[:1] if are_alike(item) else item
+            pending += item[:1] if are_alike(item) else {id(each): each for each in item}.values()
     return True
 
 
 def are_alike(items: Sequence[Any]) -> bool:
     """Whether all elements of a list are one kind of tensor, as weights are over the layers of a model."""
     return bool(items) and isinstance(items[0], Meta) and items.count(items[0]) == len(items)
+
+
+def for_each(items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+    """What a function gives for each element of a list, asked once for elements that are one object, as those of equal
+    layers are."""
+    found = {id(item): item for item in items}
+    results = {key: function(item) for key, item in found.items()}
+    return [results[id(item)] for item in items]
 
 
 def _is_equal(left: Any, right: Any) -> bool:
@@ -91,9 +100,11 @@ def join(left: Any, right: Any) -> Any:
     if left is right or (type(left) is type(right) and not isinstance(left, list | tuple) and _is_equal(left, right)):
         return left
     if isinstance(left, list | tuple) and type(left) is type(right) and len(left) == len(right):
-        if are_alike(left) and left == right:
+        if all(map(is_, left, right)) or (are_alike(left) and left == right):
             return left
-        return type(left)(join(a, b) for a, b in zip(left, right, strict=True))
+        pairs = {(id(a), id(b)): (a, b) for a, b in zip(left, right, strict=True)}
+        joined = {key: join(*pair) for key, pair in pairs.items()}
+        return type(left)(joined[id(a), id(b)] for a, b in zip(left, right, strict=True))
     return UNKNOWN
 
 

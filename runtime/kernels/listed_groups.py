@@ -16,7 +16,7 @@ from ...compiler.ir.graph import Graph
 from ...compiler.ir.kinds import carried
 from ...compiler.ir.node import Block, Node, Value
 from ...compiler.kernel_ir.layout import Layout
-from ...compiler.ops.meta import UNKNOWN, Meta, join
+from ...compiler.ops.meta import UNKNOWN, Meta, for_each, join
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.recompute.storage import Storages, size_of
 from ...compiler.shapes.propagate import ShapeError, propagate_shapes
@@ -74,7 +74,7 @@ def _is_product(node: Node) -> bool:
 def given_for(known: Any) -> Any:
     """What is known of a value as what a graph is planned for: tensors contiguous."""
     if isinstance(known, list):
-        return [given_for(item) for item in known]
+        return for_each(known, given_for)
     return Layout.contiguous(known) if isinstance(known, Meta) else known
 
 

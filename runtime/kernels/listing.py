@@ -41,7 +41,7 @@ from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.kernel import Kernel
 from ...compiler.kernel_ir.layout import Layout
 from ...compiler.kernel_ir.printer import print_kernel
-from ...compiler.ops.meta import UNKNOWN
+from ...compiler.ops.meta import UNKNOWN, for_each
 from ...compiler.scheduling.costs import bytes_moved, bytes_read, bytes_written, flops
 from ...compiler.scheduling.cpu import split_for_cpu
 from ...compiler.scheduling.schedule import Schedule, choose_schedule
@@ -258,7 +258,7 @@ def _listed(graph: Graph, given: Sequence[Any], supports: Supports, split: Split
 
 def _meta(given: Any) -> Any:
     if isinstance(given, list):
-        return [_meta(item) for item in given]
+        return for_each(given, _meta)
     return given.meta if isinstance(given, Layout) else given
 
 
@@ -358,11 +358,14 @@ def _least(program: Program) -> int:
 def layout_of(value: Any, *, settled: bool) -> Any:
     """What is known of an argument before it runs: the layout of a tensor; of a float nothing, unless `settled`."""
     if isinstance(value, list):
-        return [layout_of(item, settled=settled) for item in value]
+        # Equal ones are the same object: what is done with each is done once for many layers.
+        seen: dict[Any, Any] = {}
+        found = [layout_of(item, settled=settled) for item in value]
+        return [seen.setdefault(item, item) if isinstance(item, Layout) else item for item in found]
     if isinstance(value, np.ndarray):
         strides = tuple(stride // value.itemsize for stride in value.strides)
-        found = Layout(value.shape, BY_NAME[value.dtype.name], strides)
-        return Layout.contiguous(found.meta) if any(stride < 0 for stride in strides) else found
+        layout = Layout(value.shape, BY_NAME[value.dtype.name], strides)
+        return Layout.contiguous(layout.meta) if any(stride < 0 for stride in strides) else layout
     if is_torch(value):
         return Layout(tuple(value.shape), dtypes_of_torch()[value.dtype], tuple(value.stride()))
     return planned_for(value, settled)
