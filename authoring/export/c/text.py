@@ -427,6 +427,8 @@ def _function(kernels: Sequence[Kernel], name: str, sizes: Sizes, names: Sequenc
     functions = [emit_function(kernel, f"gs_{name}", _schedule(kernel)) for kernel in kernels]
     first = functions[0]
     bodies = [re.sub(r"/\*.*?\*/\s*", "", f.text, count=1, flags=re.DOTALL) for f in functions]
+    # How many points side by side are best follows from one size.
+    bodies = [re.sub(r" simdlen\(\d+\)", "", body) for body in bodies]
     # What a kernel calls as a size is called is another variable.
     bodies = [re.sub(rf"\b({'|'.join(names) or '(?!)'})\b", r"\1_", body) for body in bodies]
     found = merged([body.split("\n") for body in bodies], sizes)
@@ -437,7 +439,7 @@ def _function(kernels: Sequence[Kernel], name: str, sizes: Sizes, names: Sequenc
     if any(f.scratch for f in functions):
         raise NotASize("scratch memory differs")
     comment = f"/* {_points(kernels, sizes)} */\nstatic "
-    made = CFunction(first.name, comment + text, first.helpers, first.reductions, 0, first.schedule, first.points)
+    made = CFunction(first.name, comment + text, first.helpers, 0, first.schedule, first.points)
     return _Made(first.name, made, tuple(needed), idle)
 
 

@@ -1,79 +1,35 @@
-"""The body of a kernel in C: lines for the items of its nest.
-
-A temporary that is used once and has no name in the formula stands where it is used; everything else has a line.
-"""
+"""The body of a kernel in C: lines for the items of its nest."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
-
 from ...kernel_ir.kernel import (
     POSITIONS,
-    Cast,
-    Compute,
     Definition,
-    Kernel,
-    KernelConstant,
-    Load,
-    Operand,
-    Position,
     Reduce,
-    Store,
-    Total,
     Uniform,
 )
-from ...kernel_ir.statements import indices
-from ...ops.arrays import numpy_dtype
-from ...ops.scalar import PRIMITIVES
-from ...scheduling.nest import Accumulate, AxisLoop, Evaluate, Item, Nest, Put, Start
+from ...scheduling.nest import Accumulate, AxisLoop, Evaluate, Item, Put, Start
 from ...scheduling.padding import identity
-from ...types.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
-from ...types.open_sizes import is_open
-from ..naming import Names, Variables, is_anonymous
-from ..text import Text, Unsupported
-from .angles import is_of_angle, is_of_angles, near
-from .drawing import SPARE, TOGETHER, successive
-from .positions import CPositions
-from .primitives import CHOICE, COMBINED, SUM, TYPES, cast, literal, loaded_bool, power, spelling, suffix
-from .traffic import Strip, Traffic
+from ...types.dtypes import FLOAT64, INT64, DType
+from ..text import Text
+from .angles import PARTS, TOGETHER, angles_of
+from .drawing import SPARE, successive
+from .drawing import TOGETHER as DRAWN_TOGETHER
+from .expressions import INDENT, CExpressions
+from .lanes import lanes_of
+from .primitives import CHOICE, COMBINED, SUM, TYPES, literal, spelling, suffix
+from .traffic import Strip
 from .uses import is_of_computed_index, uses
 
-INDENT = "    "
-INLINE = 48
-"""Longer expressions have a line of their own."""
+__all__ = ["INDENT", "CBody"]
 _OPERATORS = {"sum": "+", "prod": "*", "any": "|", "all": "&"}
 
 
-class CBody:
-    """Writes one kernel's items. `passed` are the variables of buffers, `numbers` those of parameters by dtype."""
-
-    def __init__(self, kernel: Kernel, nest: Nest, names: Names, positions: CPositions, passed: dict[str, str]) -> None:
-        self.kernel = kernel
-        self.nest = nest
-        self.names = names
-        self.positions = positions
-        self.traffic = Traffic(kernel, positions, names, passed)
-        self.helpers: dict[str, None] = {}
-        self.reductions: dict[str, DType] = {}
-        self.parameters: dict[tuple[str, DType], str] = {}
-        self._passed = passed
-        self._variables = Variables(kernel, names)
-        self._declared = {parameter.name: parameter.dtype for parameter in kernel.parameters}
-        self._in_indices = {n for s in kernel.body for index in indices(s) for n in index.values}
-        self.outside = ""
-        """The variable that holds whether an index that was computed lay out of range, where there are such."""
-        self._values: dict[str, Text] = {}
-        self._arrays: dict[str, str] = {}
-        self._best: dict[str, str] = {}
-        self._far = ""
-        """The variable that holds whether an angle is large, in loops for those that are not."""
-        self._elements: dict[int, str] = {}
-        """Where stores write that go past the caches."""
-        self._drawn: dict[str, str] = {}
-        """Elements of random numbers that are made before a loop."""
+class CBody(CExpressions):
+    """Writes one kernel's items."""
 
     # --- items ---
 
@@ -102,7 +58,7 @@ class CBody:
     def _loop(self, loop: AxisLoop) -> list[str]:
         first, end = self.positions.first_of(loop.axis), self.positions.end_of(loop.axis)
         strips = self.traffic.strips(loop) if _is_side_by_side(loop) else []
-        if not strips and not self._is_of_angles(loop):
+        if not strips:
             return self._turns(loop, first, end)
         if not self.traffic.needs_several(loop.axis):
             return self._strip(loop, strips, first, end)
@@ -122,298 +78,89 @@ class CBody:
         return self.traffic.in_strips(loop.axis, strips, self._turns(loop, first, end), first, end)
 
     def _turns(self, loop: AxisLoop, first: str, end: str) -> list[str]:
-        drawn = successive(loop, self._declared) if _is_side_by_side(loop) else []
-        if not drawn:
-            return self._near_and_far(loop, first, end)
+        """A loop, in pieces where it needs what is made before it: random numbers, and angles reduced."""
+        if not _is_side_by_side(loop):
+            return self._plain_turns(loop, first, end)
+        drawn, angles = successive(loop, self._declared), angles_of(loop)
+        if not drawn and not angles:
+            return self._plain_turns(loop, first, end)
+        together = TOGETHER if angles else DRAWN_TOGETHER
         position = self.positions.axes[loop.axis]
         start, stop = self.names.take(f"{position}_start"), self.names.take(f"{position}_stop")
-        self.helpers["gs_least"] = self.helpers["gs_uniforms"] = None
-        lines = [f"const int64_t {stop} = gs_least({start} + {TOGETHER}, {end});"]
+        self.helpers["gs_least"] = None
+        lines = [f"const int64_t {stop} = gs_least({start} + {together}, {end});"]
         for statement in drawn:
-            numbers = self.names.take(f"{self._variable(statement)}s")
-            room = self.names.take(f"{numbers}_room")
-            seed, place = (
-                self._operand(statement.seed, INT64),
-                self.positions.text_at(statement.counter, {loop.axis: start}),
-            )
-            lines.append(f"float {room}[{TOGETHER + SPARE}];")
-            lines.append(f"const float *const {numbers} = gs_uniforms({room}, {seed.text}, {place}, {stop} - {start});")
-            self._drawn[statement.name] = f"{numbers}[{position} - {start}]"
-        lines += self._near_and_far(loop, start, stop)
+            lines += self._draw(statement, loop.axis, start, stop, together)
+        for angle, (dtype, needed) in angles.items():
+            lines += self._reduce_angle(angle, dtype, needed, loop, (start, stop))
+        lines += self._plain_turns(loop, start, stop)
         self._drawn.clear()
-        head = f"for (int64_t {start} = {first}; {start} < {end}; {start} += {TOGETHER}) {{"
+        self._angles.clear()
+        head = f"for (int64_t {start} = {first}; {start} < {end}; {start} += {together}) {{"
         return [head, *(INDENT + line for line in lines), "}"]
 
-    def _is_of_angles(self, loop: AxisLoop) -> bool:
-        return _is_side_by_side(loop) and is_of_angles(loop, self.kernel)
+    def _draw(self, draw: Uniform, axis: str, start: str, stop: str, together: int) -> list[str]:
+        self.helpers["gs_uniforms"] = None
+        numbers = self.names.take(f"{self._variable(draw)}s")
+        room = self.names.take(f"{numbers}_room")
+        seed, place = self._operand(draw.seed, INT64), self.positions.text_at(draw.counter, {axis: start})
+        self._drawn[draw.name] = f"{numbers}[{self.positions.axes[axis]} - {start}]"
+        return [
+            f"float {room}[{together + SPARE}];",
+            f"const float *const {numbers} = gs_uniforms({room}, {seed.text}, {place}, {stop} - {start});",
+        ]
 
-    def _near_and_far(self, loop: AxisLoop, first: str, end: str) -> list[str]:
-        """A loop; of angles, that for those that are not large, and for others that again."""
-        if not self._is_of_angles(loop):
-            return self._plain_turns(loop, first, end)
-        far = self._far = self.names.take("is_far")
-        near = self._plain_turns(loop, first, end)
-        self._far = ""
-        lines = ["{", f"{INDENT}int {far} = 0;", *(INDENT + line for line in near), f"{INDENT}if ({far}) {{"]
-        again = self._plain_turns(loop, first, end)
-        self.names.release(far)
-        return [*lines, *(2 * INDENT + line for line in again), f"{INDENT}}}", "}"]
+    def _reduce_angle(
+        self, angle: str, dtype: DType, needed: Sequence[Definition], loop: AxisLoop, ends: tuple[str, str]
+    ) -> list[str]:
+        """The lines that reduce an angle, of what its parts have, at the points of a piece of the loop."""
+        start, stop = ends
+        ending, type = suffix(dtype), TYPES[dtype]
+        self.helpers |= {f"gs_{name}_{ending}": None for name in ("angle_of", "near_angle", "turn")}
+        variable = self._variable(self.nest.definitions[angle])
+        parts = [self.names.take(f"{variable}_{part}") for part in PARTS[dtype]]
+        at = f"{self.positions.axes[loop.axis]} - {start}"
+        items = [Evaluate(statement) for statement in needed]
+        counted = uses(items)
+        outside = dict(self._values)
+        inner = [line for item in items for line in self._item(item, counted)]
+        inner.append(f"{parts[0]}[{at}] = {self._operand(angle, dtype).text};")
+        self._values = outside
+        elements = ", ".join(f"{part}[{at}]" for part in parts)
+        self._angles[angle] = f"(gs_angle_{ending}){{{elements}}}"
+        position = self.positions.axes[loop.axis]
+        return [
+            f"{type} {', '.join(f'{part}[{TOGETHER}]' for part in parts)};",
+            "#pragma omp simd",
+            f"for (int64_t {position} = {start}; {position} < {stop}; ++{position}) {{",
+            *(INDENT + line for line in inner),
+            "}",
+            f"gs_turn_{ending}({', '.join(parts)}, {stop} - {start});",
+        ]
 
     def _plain_turns(self, loop: AxisLoop, first: str, end: str) -> list[str]:
         position = self.positions.axes[loop.axis]
         ahead = [] if loop.is_innermost else self.traffic.ahead(loop.body, loop.axis)
         inner = [*ahead, *self.lines(loop.body)]
-        pragma = self._pragma(loop)
+        pragma = self._pragma(loop, int(end) if first == "0" and end.isdigit() else 0)
         head = f"for (int64_t {position} = {first}; {position} < {end}; ++{position}) {{"
         return [*pragma, head, *(INDENT + line for line in inner), "}"]
 
-    def _pragma(self, loop: AxisLoop) -> list[str]:
-        """Points side by side, with what they are combined by, where that can be."""
+    def _pragma(self, loop: AxisLoop, extent: int) -> list[str]:
+        """Points side by side, with what they are combined by, where that can be; an extent of 0 is not known."""
         if not _is_side_by_side(loop):
             return []
         turns = [item.reduce for item in loop.body if isinstance(item, Accumulate)]
         by_operator: dict[str, list[str]] = {}
         for turn in turns:
             if turn.name not in self._arrays:
-                by_operator.setdefault(self._combiner(turn), []).append(self._variable(turn))
+                operator = _OPERATORS.get(turn.combine, turn.combine)
+                by_operator.setdefault(operator, []).append(self._orders.get(turn.name) or self._variable(turn))
         if any(isinstance(item, Evaluate) and is_of_computed_index(item.statement) for item in loop.body):
             by_operator.setdefault("|", []).append(self._outside())
-        if self._far:
-            by_operator.setdefault("|", []).append(self._far)
         clauses = [f" reduction({operator} : {', '.join(names)})" for operator, names in by_operator.items()]
-        return [f"#pragma omp simd{''.join(clauses)}"]
-
-    def _combiner(self, reduce: Reduce) -> str:
-        if reduce.combine in _OPERATORS:
-            return _OPERATORS[reduce.combine]
-        helper = self._comparing(reduce)
-        self.reductions[helper] = reduce.dtype
-        return helper
-
-    # --- values ---
-
-    def _variable(self, d: Definition) -> str:
-        return self._variables[d.name]
-
-    def _evaluate(self, statement: Definition, is_kept: bool, uses: Counter[str]) -> list[str]:
-        text = self._expression(statement)
-        told = self._told(statement)
-        if told:
-            return [*told, *self._defined(statement, text, is_kept)]
-        if not is_kept and (self._is_alias(statement) or self._stands_in_place(statement, text, uses)):
-            self._values[statement.name] = text
-            return []
-        return self._defined(statement, text, is_kept)
-
-    def _defined(self, statement: Definition, text: Text, is_kept: bool) -> list[str]:
-        variable = self._variable(statement)
-        self._values[statement.name] = Text(variable)
-        lines = [f"const {TYPES[statement.dtype]} {variable} = {text.text};"]
-        if is_kept:
-            lines.append(f"{self._element(statement.name).text} = {variable};")
-        return lines
-
-    def _element(self, name: str) -> Text:
-        return self.positions.element(self._array(name), self.nest.arrays[name])
-
-    def _array(self, name: str) -> str:
-        if name not in self._arrays:
-            d = self.nest.definitions[name]
-            wanted = self._variable(d)
-            self._arrays[name] = wanted if isinstance(d, Reduce) else self.names.take(f"{wanted}s")
-        return self._arrays[name]
-
-    @property
-    def arrays(self) -> list[tuple[str, DType, int]]:
-        """The arrays that were used: names, dtypes, elements."""
-        found: list[tuple[str, DType, int]] = []
-        for name, array in self._arrays.items():
-            count = 1
-            for axis in self.nest.arrays[name]:
-                count *= self.positions.extent_of(axis)
-            d = self.nest.definitions[name]
-            found.append((array, d.dtype, count))
-            if name in self._best:
-                found.append((self._best[name], self._compared(d), count))
-        return found
-
-    def _compared(self, d: Definition) -> DType:
-        """The dtype of what a reduction is of."""
-        assert isinstance(d, Reduce)
-        return self.nest.definitions[d.operand].dtype if isinstance(d.operand, str) else d.dtype
-
-    def _is_alias(self, statement: Definition) -> bool:
-        """Whether it is another value or a parameter, in a type that it has anyway."""
-        if isinstance(statement, Position):
-            return self.positions.text(statement.index, self._known).text.isidentifier()
-        if not isinstance(statement, Cast) or not isinstance(statement.operand, str):
-            return False
-        if statement.operand in self._declared:
-            return True
-        dtype = self.nest.definitions[statement.operand].dtype
-        return dtype == statement.dtype or (dtype.is_half and statement.dtype == FLOAT32)
-
-    def _stands_in_place(self, statement: Definition, text: Text, uses: Counter[str]) -> bool:
-        """Whether it is written where it is used, for that is one place, in the same block."""
-        if uses[statement.name] != 1 or isinstance(statement, Load | Uniform):
-            return False
-        if statement.name in self._in_indices or not is_anonymous(statement.name):
-            return False
-        return len(text.text) <= INLINE
-
-    @property
-    def _known(self) -> _Known:
-        return _Known(self)
-
-    def value(self, name: str) -> Text:
-        """A value: its variable, or its element in an array."""
-        found = self._values.get(name)
-        if found is not None:
-            return found
-        element = self._element(name)
-        return loaded_bool(element) if self.nest.definitions[name].dtype == BOOL else element
-
-    def _operand(self, operand: Operand, dtype: DType) -> Text:
-        if isinstance(operand, Total):
-            return cast(Text(self.positions.parameter(operand.size_of)), INT64, dtype)
-        if isinstance(operand, KernelConstant) and is_open(operand.value):
-            return cast(Text(self.positions.number(operand.value)), INT64, dtype)
-        if isinstance(operand, KernelConstant):
-            return literal(operand.value, dtype)
-        if operand in self._declared:
-            return Text(self._parameter(operand, dtype))
-        return self.value(operand)
-
-    def _parameter(self, name: str, dtype: DType) -> str:
-        """The variable that holds a parameter in a dtype."""
-        if (name, dtype) not in self.parameters:
-            known = any(other == name for other, _ in self.parameters)
-            variable = self._passed[name]
-            self.parameters[name, dtype] = self.names.take(f"{variable}_{dtype}") if known else variable
-        return self.parameters[name, dtype]
-
-    def _expression(self, statement: Definition) -> Text:
-        match statement:
-            case Load():
-                return self._load(statement)
-            case Compute():
-                return self._compute(statement)
-            case Cast():
-                return self._cast(statement)
-            case Position():
-                return self.positions.text(statement.index, self._known)
-            case Uniform() if statement.name in self._drawn:
-                return Text(self._drawn[statement.name])
-            case Uniform():
-                self.helpers["gs_uniform"] = None
-                counter = self.positions.text(statement.counter, self._known)
-                return Text(f"gs_uniform({self._operand(statement.seed, INT64).text}, {counter.text})")
-        raise Unsupported(f"no text for {type(statement).__name__}")
-
-    def _compute(self, statement: Compute) -> Text:
-        name = statement.primitive
-        dtype = self._operand_dtype(statement)
-        if not statement.operands:
-            return literal(np.asarray(PRIMITIVES[name].evaluate(numpy_dtype(dtype))).item(), dtype)
-        if name == "number":
-            return self._converted(self._operand(statement.operands[0], BOOL), BOOL, dtype)
-        operands = statement.operands
-        found = power(operands[1].value) if name == "pow" and isinstance(operands[1], KernelConstant) else None
-        if found is not None:
-            return self._power(operands[0], dtype, found.template.count("{0}"))
-        found = spelling(name, dtype)
-        if self._far and is_of_angle(statement):
-            found = near(found)
-        if found.helper:
-            self.helpers[found.helper] = None
-        kinds = PRIMITIVES[name].operands
-        return found.apply(
-            [self._operand(o, BOOL if kind == "bool" else dtype) for o, kind in zip(operands, kinds, strict=True)]
-        )
-
-    def _power(self, base: Operand, dtype: DType, factors: int) -> Text:
-        """A product of factors, which have a name so that they are computed once."""
-        product = spelling("mul", dtype)
-        text = factor = self._operand(base, dtype)
-        if factors > 1 and not factor.text.isidentifier() and "[" not in factor.text:
-            raise Unsupported("a factor without a name")
-        for _ in range(factors - 1):
-            text = product.apply([text, factor])
-        return text
-
-    def _operand_dtype(self, statement: Compute) -> DType:
-        """What numbers among the operands are of: the result's dtype, unless that is a comparison's."""
-        if PRIMITIVES[statement.primitive].result != "bool":
-            return statement.dtype
-        definitions = self.nest.definitions
-        named = [definitions[o].dtype for o in statement.operands if isinstance(o, str) and o in definitions]
-        return named[0] if named else FLOAT64
-
-    def _cast(self, statement: Cast) -> Text:
-        operand = statement.operand
-        if isinstance(operand, KernelConstant):
-            return self._converted(literal(operand.value, FLOAT64), FLOAT64, statement.dtype)
-        if operand in self._declared:
-            return Text(self._parameter(operand, statement.dtype))
-        return self._converted(self.value(operand), self.nest.definitions[operand].dtype, statement.dtype)
-
-    def _converted(self, text: Text, dtype: DType, to: DType) -> Text:
-        if to.is_half and to != dtype:
-            self.helpers[f"gs_rounded_{to.name}"] = None
-        return text if dtype == to else cast(text, dtype, to)
-
-    # --- memory ---
-
-    def _load(self, statement: Load) -> Text:
-        index = self.positions.text(statement.index, self._known)
-        text = f"{self._passed[statement.buffer]}[{index.text}]"
-        if statement.dtype.is_half:
-            self.helpers[f"gs_load_{statement.dtype.name}"] = None
-            text = f"gs_load_{statement.dtype.name}({text})"
-        element = loaded_bool(Text(text)) if statement.dtype == BOOL else Text(text)
-        condition = self.positions.condition(statement.conditions, self._known)
-        if not condition:
-            return element
-        other = literal(statement.other, FLOAT32 if statement.dtype.is_half else statement.dtype)
-        return Text(f"{condition} ? {element.at(SUM)} : {other.at(SUM)}", CHOICE)
-
-    def _told(self, statement: Definition) -> list[str]:
-        """What tells that an index that was computed is out of range: a load of nothing, where the op would refuse."""
-        if self._far and is_of_angle(statement):
-            return self._told_far(statement)
-        if not isinstance(statement, Load) or not is_of_computed_index(statement):
-            return []
-        computed = [c for c in statement.conditions if c.index.values]
-        condition = self.positions.condition(computed, self._known)
-        return [f"{self._outside()} |= !({condition});"] if condition else []
-
-    def _told_far(self, statement: Definition) -> list[str]:
-        """What tells that an angle is large."""
-        assert isinstance(statement, Compute)
-        helper = f"gs_is_far_{suffix(statement.dtype)}"
-        self.helpers[helper] = None
-        return [f"{self._far} |= {helper}({self._operand(statement.operands[0], statement.dtype).text});"]
-
-    def _outside(self) -> str:
-        self.outside = self.outside or self.names.take("outside")
-        return self.outside
-
-    def _put(self, statement: Store) -> list[str]:
-        dtype = self.kernel.buffer(statement.buffer).dtype
-        text = self._operand(statement.operand, FLOAT32 if dtype.is_half else dtype)
-        if isinstance(statement.operand, str) and statement.operand in self.nest.definitions:
-            found = self.nest.definitions[statement.operand].dtype
-            text = self._converted(text, found, FLOAT32 if dtype.is_half else dtype)
-        if dtype.is_half:
-            self.helpers[f"gs_store_{dtype.name}"] = None
-            text = Text(f"gs_store_{dtype.name}({text.text})")
-        element = self._elements.get(id(statement))
-        if element is None:
-            index = self.positions.text(statement.index, self._known)
-            element = f"{self._passed[statement.buffer]}[{index.text}]"
-        line = f"{element} = {text.text};"
-        condition = self.positions.condition(statement.conditions, self._known)
-        return [f"if ({condition}) {line}"] if condition else [line]
+        lanes = lanes_of(loop, extent)
+        return [f"#pragma omp simd{f' simdlen({lanes})' if lanes else ''}{''.join(clauses)}"]
 
     # --- reductions ---
 
@@ -437,7 +184,19 @@ class CBody:
             return self._filled(self._array(reduce.name), reduce, start)
         variable = self._variable(reduce)
         self._values[reduce.name] = Text(variable)
+        if reduce.combine in ("max", "min") and reduce.dtype.is_floating:
+            order = self._orders[reduce.name] = self.names.take(f"{variable}_order")
+            self._turn_orders[reduce.name] = self.names.take(f"{order}_here")
+            ending = suffix(reduce.dtype)
+            self._values[reduce.name] = Text(f"gs_of_order_{ending}({order})")
+            self.helpers |= {f"gs_of_order_{ending}": None, f"gs_order_{ending}": None}
+            return [f"int{ending[1:]}_t {order} = {self._order(Text(start), reduce)};"]
         return [f"{COMBINED[reduce.dtype]} {variable} = {start};"]
+
+    def _order(self, text: Text, reduce: Reduce) -> str:
+        """An integer that is in order as floats are, NaN where none is passed over."""
+        ending = suffix(reduce.dtype)
+        return f"gs_order_{ending}({text.text}, INT{ending[1:]}_{reduce.combine.upper()})"
 
     def _filled(self, array: str, reduce: Reduce, start: str) -> list[str]:
         count = 1
@@ -461,7 +220,21 @@ class CBody:
             if found.level != spelling("add", FLOAT64).level and found.template.startswith("("):
                 return [f"{total} = {found.apply([Text(total), text]).text};"]
             return [f"{total} {_OPERATORS[reduce.combine]}= {text.text};"]
-        return [f"{total} = {self._comparing(reduce)}({text.text}, {total});"]
+        if is_array:
+            return [f"{total} = {self._comparing(reduce)}({text.text}, {total});"]
+        return self._compared_with(reduce, text)
+
+    def _compared_with(self, reduce: Reduce, text: Text) -> list[str]:
+        """One turn of a largest or smallest number, which compilers have instructions for where they are integers."""
+        total, sign = self._orders.get(reduce.name), ">" if reduce.combine == "max" else "<"
+        if total is None:
+            total = self._variable(reduce)
+            return [f"{total} = {text.at(SUM)} {sign} {total} ? {text.at(CHOICE)} : {total};"]
+        order = self._turn_orders[reduce.name]
+        return [
+            f"const int{suffix(reduce.dtype)[1:]}_t {order} = {self._order(text, reduce)};",
+            f"{total} = {order} {sign} {total} ? {order} : {total};",
+        ]
 
     def _comparing(self, reduce: Reduce) -> str:
         primitive = "maximum" if reduce.combine == "max" else "minimum"
@@ -488,13 +261,3 @@ def _is_side_by_side(loop: AxisLoop) -> bool:
     """Whether the points of a loop may be computed together."""
     turns = [item.reduce for item in loop.body if isinstance(item, Accumulate)]
     return loop.is_innermost and not any(turn.combine in POSITIONS for turn in turns)
-
-
-class _Known(dict[str, Text]):
-    """Values as indices ask for them."""
-
-    def __init__(self, body: CBody) -> None:
-        self._body = body
-
-    def __missing__(self, name: str) -> Text:
-        return self._body.value(name)

@@ -169,6 +169,57 @@ _PLAIN: dict[str, str] = {
             return (gs_philox){right >> 32 ^ c.w1 ^ k0, (uint32_t)right, left >> 32 ^ c.w3 ^ k1, (uint32_t)left};
         }
         """,
+    "gs_turn_f32": """
+        /* The parts of some angles, what is left in the place of each. It is long, so that all loops share it; large
+           angles are rare. */
+        static __attribute__((noinline)) void gs_turn_f32(float *restrict rest, float *restrict turns, int64_t count)
+        {
+            int is_far = 0;
+            #pragma omp simd reduction(| : is_far)
+            for (int64_t i = 0; i < count; ++i) is_far |= !(__builtin_fabsf(rest[i]) <= 0x1p15f);
+            if (is_far) {
+                #pragma omp simd
+                for (int64_t i = 0; i < count; ++i) {
+                    const gs_angle_f32 angle = gs_angle_of_f32(__builtin_fabsf(rest[i]));
+                    rest[i] = angle.r;
+                    turns[i] = angle.n;
+                }
+                return;
+            }
+            #pragma omp simd
+            for (int64_t i = 0; i < count; ++i) {
+                const gs_angle_f32 angle = gs_near_angle_f32(__builtin_fabsf(rest[i]));
+                rest[i] = angle.r;
+                turns[i] = angle.n;
+            }
+        }
+        """,
+    "gs_turn_f64": """
+        static __attribute__((noinline)) void gs_turn_f64(
+            double *restrict rest, double *restrict low, double *restrict turns, int64_t count)
+        {
+            int is_far = 0;
+            #pragma omp simd reduction(| : is_far)
+            for (int64_t i = 0; i < count; ++i) is_far |= !(__builtin_fabs(rest[i]) < 0x1p20);
+            if (is_far) {
+                #pragma omp simd
+                for (int64_t i = 0; i < count; ++i) {
+                    const gs_angle_f64 angle = gs_angle_of_f64(__builtin_fabs(rest[i]));
+                    rest[i] = angle.high;
+                    low[i] = angle.low;
+                    turns[i] = angle.n;
+                }
+                return;
+            }
+            #pragma omp simd
+            for (int64_t i = 0; i < count; ++i) {
+                const gs_angle_f64 angle = gs_near_angle_f64(__builtin_fabs(rest[i]));
+                rest[i] = angle.high;
+                low[i] = angle.low;
+                turns[i] = angle.n;
+            }
+        }
+        """,
     "gs_philox_words": """
         /* The words of Philox-4x32-10 (Salmon et al. 2011) at a counter under a seed. Written out, for a loop in a loop
            is not computed side by side. */
@@ -223,6 +274,22 @@ _PLAIN: dict[str, str] = {
 }
 
 _OF_FLOATS: dict[str, str] = {
+    "order": """
+        /* An integer that is larger where the number is; for NaN the one that is given. */
+        INLINE intBITS_t gs_order_S(T x, intBITS_t of_nan)
+        {
+            const union { T number; intBITS_t bits; } word = {x};
+            const intBITS_t order = word.bits ^ (word.bits >> (BITS - 1) & INTBITS_MAX);
+            return x != x ? of_nan : order;
+        }
+        """,
+    "of_order": """
+        INLINE T gs_of_order_S(intBITS_t order)
+        {
+            const union { intBITS_t bits; T number; } word = {order ^ (order >> (BITS - 1) & INTBITS_MAX)};
+            return word.number;
+        }
+        """,
     "sign": """
         INLINE T gs_sign_S(T x)
         {
@@ -411,9 +478,6 @@ _OF_INTEGERS: dict[str, str] = {
         }
         """,
 }
-_REDUCTION = """
-#pragma omp declare reduction(NAME : T : omp_out = NAME(omp_out, omp_in)) initializer(omp_priv = omp_orig)
-"""
 _NAME = re.compile(r"\bgs_\w+")
 
 
@@ -429,11 +493,6 @@ def text_of(name: str) -> str | None:
     return None if template is None else _of_dtype(template, dtype)
 
 
-def reduction_of(name: str, dtype: DType) -> str:
-    """What has OpenMP combine numbers side by side by a helper. It starts each from the number that there is."""
-    return _REDUCTION.replace("NAME", name).replace("T :", f"{TYPES[dtype]} :").strip()
-
-
 def needs_halves(text: str) -> bool:
     return "gs_float16" in text or "gs_bfloat16" in text or "gs_word" in text
 
@@ -446,7 +505,7 @@ def mentioned(text: str) -> list[str]:
 def _of_dtype(template: str, dtype: DType) -> str:
     ending = "" if dtype == FLOAT64 else "f"
     text = re.sub(r"\b(fmod|floor|trunc|fabs|copysign)F\b", rf"\1{ending}", template)
-    return _written(text, TYPES[dtype], suffix(dtype))
+    return _written(text.replace("BITS", suffix(dtype)[1:]), TYPES[dtype], suffix(dtype))
 
 
 def _written(template: str, type: str, ending: str) -> str:

@@ -32,13 +32,13 @@ from ...kernel_ir.passed_sizes import passed_sizes, size_parameter
 from ...scheduling.casts import without_round_trips
 from ...scheduling.cpu import MOST_KEPT, CpuSchedule, bounded, choose_cpu_schedule, points_of_program, program_counts
 from ...scheduling.nest import nest_of
-from ...types.dtypes import DType, Number
+from ...types.dtypes import Number
 from ...types.open_sizes import is_open
 from ..naming import Names
 from ..text import Unsupported
 from .body import INDENT, CBody
 from .functions import functions_of
-from .helpers import HALVES, PRELUDE, mentioned, needs_halves, reduction_of, text_of
+from .helpers import HALVES, PRELUDE, mentioned, needs_halves, text_of
 from .positions import CPositions
 from .primitives import KEPT, STORED, TYPES, supports
 
@@ -68,7 +68,6 @@ class CFunction:
     name: str
     text: str
     helpers: tuple[str, ...]
-    reductions: tuple[tuple[str, DType], ...]
     scratch: int
     schedule: CpuSchedule
     points: int
@@ -86,11 +85,10 @@ def emit_c(functions: Iterable[CFunction]) -> str:
     """The text of a module with some functions and what helpers they need."""
     functions = list(functions)
     helpers = _helper_texts(dict.fromkeys(h for f in functions for h in f.helpers))
-    reductions = dict.fromkeys(r for f in functions for r in f.reductions)
     parts = [PRELUDE]
     if needs_halves("\n".join([*helpers, *(f.text for f in functions)])):
         parts.append(HALVES)
-    parts += [*helpers, *(reduction_of(*r) for r in reductions), *(f.text for f in functions)]
+    parts += [*helpers, *(f.text for f in functions)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -162,7 +160,6 @@ class _Function:
             self.name,
             text,
             tuple(helpers),
-            tuple(self.body.reductions.items()),
             scratch,
             self.schedule,
             points_of_program(self.kernel, self.schedule),

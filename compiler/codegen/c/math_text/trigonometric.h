@@ -156,16 +156,6 @@ INLINE gs_angle_f32 gs_near_angle_f32(float a)
 #endif
 }
 
-INLINE int gs_is_far_f32(float x)
-{
-    return !(__builtin_fabsf(x) <= 0x1p15f);
-}
-
-INLINE int gs_is_far_f64(double x)
-{
-    return !(__builtin_fabs(x) < 0x1p20);
-}
-
 /* In float64, where 24 bits times 29 are exact. */
 INLINE gs_angle_f32 gs_angle_of_f32(float a)
 {
@@ -303,6 +293,39 @@ INLINE double gs_tan_f64(double x)
 {
     double found = gs_tan_of_f64(gs_angle_of_f64(__builtin_fabs(x)));
     return gs_of_bits_f64(gs_to_bits_f64(found) ^ (gs_to_bits_f64(x) & 0x8000000000000000u));
+}
+
+/* The same where the angle of |x| is known. */
+INLINE float gs_turned_sin_f32(float x, gs_angle_f32 angle)
+{
+    return gs_of_bits_f32(gs_to_bits_f32(gs_sin_of_f32(angle)) ^ (gs_to_bits_f32(x) & 0x80000000u));
+}
+
+INLINE double gs_turned_sin_f64(double x, gs_angle_f64 angle)
+{
+    return gs_of_bits_f64(gs_to_bits_f64(gs_sin_of_f64(angle)) ^ (gs_to_bits_f64(x) & 0x8000000000000000u));
+}
+
+INLINE float gs_turned_cos_f32(float x, gs_angle_f32 angle)
+{
+    angle.n += 1.0f;
+    return gs_sin_of_f32(angle);
+}
+
+INLINE double gs_turned_cos_f64(double x, gs_angle_f64 angle)
+{
+    angle.n += 1.0;
+    return gs_sin_of_f64(angle);
+}
+
+INLINE float gs_turned_tan_f32(float x, gs_angle_f32 angle)
+{
+    return gs_of_bits_f32(gs_to_bits_f32(gs_tan_of_f32(angle)) ^ (gs_to_bits_f32(x) & 0x80000000u));
+}
+
+INLINE double gs_turned_tan_f64(double x, gs_angle_f64 angle)
+{
+    return gs_of_bits_f64(gs_to_bits_f64(gs_tan_of_f64(angle)) ^ (gs_to_bits_f64(x) & 0x8000000000000000u));
 }
 
 /* The same for |x| <= 2^15 (float64: 2^20), at half the cost. */

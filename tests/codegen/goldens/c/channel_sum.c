@@ -9,21 +9,23 @@ int channel_sum(
     float *restrict largest_ptr = buffers[2];
     for (int64_t j = begin; j < end; ++j) {
         float total = 0.0f;
-        float largest = -INFINITY;
+        int32_t largest_order = gs_order_f32(-INFINITY, INT32_MAX);
         for (int64_t i = 0; i < 9; ++i) {
             float value2_along_i = 0.0f;
-            float value3_along_i = -INFINITY;
-            #pragma omp simd reduction(+ : value2_along_i) reduction(gs_maximum_f32 : value3_along_i)
+            int32_t value3_along_i_order = gs_order_f32(-INFINITY, INT32_MAX);
+            #pragma omp simd reduction(+ : value2_along_i) reduction(max : value3_along_i_order)
             for (int64_t k = 0; k < 35; ++k) {
                 const float x = x_ptr[210 * i + 35 * j + k];
                 value2_along_i += x;
-                value3_along_i = gs_maximum_f32(x, value3_along_i);
+                const int32_t value3_along_i_order_here = gs_order_f32(x, INT32_MAX);
+                value3_along_i_order = value3_along_i_order_here > value3_along_i_order ? value3_along_i_order_here : value3_along_i_order;
             }
             total += value2_along_i;
-            largest = gs_maximum_f32(value3_along_i, largest);
+            const int32_t largest_order_here = gs_order_f32(gs_of_order_f32(value3_along_i_order), INT32_MAX);
+            largest_order = largest_order_here > largest_order ? largest_order_here : largest_order;
         }
         total_ptr[j] = total;
-        largest_ptr[j] = largest;
+        largest_ptr[j] = gs_of_order_f32(largest_order);
     }
     return 0;
 }

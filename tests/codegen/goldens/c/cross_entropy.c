@@ -16,20 +16,21 @@ int cross_entropy_partial(
             gs_fetch(logits_ptr + 1000 * c * size_r + 1000 * r_next, 4000);
             const int64_t target = target_ptr[c * size_r + r];
             float chosen = 0.0f;
-            float m = -INFINITY;
-            #pragma omp simd reduction(+ : chosen) reduction(gs_maximum_f32 : m)
+            int32_t m_order = gs_order_f32(-INFINITY, INT32_MAX);
+            #pragma omp simd reduction(+ : chosen) reduction(max : m_order)
             for (int64_t j = 0; j < 1000; ++j) {
                 const float x = logits_ptr[1000 * c * size_r + j + 1000 * r];
                 chosen += (j == target) ? x : 0.0f;
-                m = gs_maximum_f32(x, m);
+                const int32_t m_order_here = gs_order_f32(x, INT32_MAX);
+                m_order = m_order_here > m_order ? m_order_here : m_order;
             }
             float s = 0.0f;
             #pragma omp simd reduction(+ : s)
             for (int64_t j = 0; j < 1000; ++j) {
                 const float x = logits_ptr[1000 * c * size_r + j + 1000 * r];
-                s += gs_exp_f32(x - m);
+                s += gs_exp_f32(x - gs_of_order_f32(m_order));
             }
-            const float row_loss = gs_log_f32(s) + m - chosen;
+            const float row_loss = gs_log_f32(s) + gs_of_order_f32(m_order) - chosen;
             total += row_loss;
         }
         partial_total_ptr[c] = total;

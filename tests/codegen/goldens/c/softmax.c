@@ -10,17 +10,18 @@ int softmax(
     for (int64_t i = begin; i < end; ++i) {
         const int64_t i_next = i + 1;
         gs_fetch(x_ptr + 1000 * i_next, 2000);
-        float m = -INFINITY;
-        #pragma omp simd reduction(gs_maximum_f32 : m)
+        int32_t m_order = gs_order_f32(-INFINITY, INT32_MAX);
+        #pragma omp simd reduction(max : m_order)
         for (int64_t j = 0; j < 1000; ++j) {
             const float x_1 = gs_load_float16(x_ptr[1000 * i + j]);
-            m = gs_maximum_f32(x_1, m);
+            const int32_t m_order_here = gs_order_f32(x_1, INT32_MAX);
+            m_order = m_order_here > m_order ? m_order_here : m_order;
         }
         float denominator = 0.0f;
         #pragma omp simd reduction(+ : denominator)
         for (int64_t j = 0; j < 1000; ++j) {
             const float x_1 = gs_load_float16(x_ptr[1000 * i + j]);
-            const float numerator = gs_exp_f32(x_1 - m);
+            const float numerator = gs_exp_f32(x_1 - gs_of_order_f32(m_order));
             numerators[j] = numerator;
             denominator += numerator;
         }
