@@ -246,8 +246,11 @@ class _Builder:
         wanted: frozenset[str],
     ) -> bool:
         """Whether a value that varies along loops further in alone is computed before the loop and kept."""
-        if d.name in wanted or isinstance(d, Reduce):
+        if d.name in wanted:
             return True
+        if isinstance(d, Reduce):
+            # What is reduced along loops further in is one number in each turn, as in `_keep`.
+            return not d.over & self.extents.keys()
         if isinstance(d, Load | Position) or (isinstance(d, Cast) and self._is_of_load(d)):
             return False
         users: list[tuple[int, frozenset[str]]] = []

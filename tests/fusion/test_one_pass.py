@@ -1,6 +1,6 @@
 """Small tiles are held, and pieces of an axis read what they have in common once: one kernel each way.
 
-tests/fusion/plan_campaign.py holds random programs of either to torch.
+tests/fusion/rows/plan_campaign.py holds random programs of either to torch.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gradscript.compiler.kernel_ir.index import axis, constant, value
-from gradscript.compiler.kernel_ir.kernel import Condition, Kernel
+from gradscript.compiler.kernel_ir.kernel import Condition, Kernel, Role
 from gradscript.compiler.scheduling.schedule import LoopedRow, Row, Schedule, Tiled
 from gradscript.compiler.types.dtypes import (
     BFLOAT16,
@@ -392,6 +392,23 @@ def tile_in_turns(batch: int = 9, depth: int = 3, columns: int = 6, dtype: DType
     return k.build()
 
 
+def tile_of_three(batch: int = 9, inner: int = 3, outer: int = 4, columns: int = 6, dtype: DType = FLOAT32) -> Kernel:
+    """Streams that are mixed, and sums of the rows that this gives beside them."""
+    axes: dict[str, int | tuple[int, Role]] = {"i": batch}
+    axes |= {"j": (inner, "reduction"), "k": (outer, "reduction"), "l": (columns, "reduction")}
+    k = KernelBuilder("mixed", **axes)
+    k.input("x", dtype, (batch, inner, columns))
+    k.input("mixing", dtype, (inner, outer))
+    k.output("result", dtype, (batch, outer, columns))
+    k.output("total", dtype, (batch, outer))
+    mixed = k.reduce("sum", k.compute("mul", k.load("x", "ijl"), k.load("mixing", "jk")), "j")
+    found = k.compute("exp", mixed)
+    total = k.reduce("sum", found, "l")
+    k.store("result", "ikl", k.compute("sub", found, total))
+    k.store("total", "ik", total)
+    return k.build()
+
+
 def tile_backward(batch: int = 37, depth: int = 3, columns: int = 10, dtype: DType = FLOAT32) -> Kernel:
     """What a tile gives element by element, and sums of its rows over the batch."""
     k = KernelBuilder("channels", i=batch, j=(depth, "reduction"), k=(columns, "reduction"))
@@ -523,6 +540,7 @@ GROUPS: dict[str, list[Case]] = {
         *(Case(f"tile {dtype}", tile(dtype=dtype), scale=4.0) for dtype in FLOATS),
         Case("tile, whole", tile(64, 4, 8), scale=64.0),
         Case("tile in turns", tile_in_turns(), scale=64.0),
+        Case("tile of three axes", tile_of_three(), scale=64.0),
         Case("tile, special", tile(9, 5, 7), special=True),
         Case("tile, one program", tile(1, 5, 7), scale=64.0),
         Case("tile of nothing", tile(0)),
