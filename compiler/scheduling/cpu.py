@@ -30,7 +30,7 @@ from ..kernel_ir.kernel import (
 from ..kernel_ir.statements import conditions, with_axes_found, with_operands, without_unused
 from ..types.open_sizes import least
 from .split import ChunkLimits, split_reductions
-from .strides import extent, is_across, next_power, strides_along
+from .strides import axes_across, extent, is_across, next_power
 
 BLOCK = 8192
 """Points of a pointwise program: enough for a loop, few enough for all threads to have some."""
@@ -89,7 +89,7 @@ def choose_cpu_schedule(kernel: Kernel) -> CpuSchedule:
         return _rows(parallel, (*serial, *reduction))
     if not reduction:
         return _pointwise(kernel, parallel)
-    lanes = _lanes(kernel, parallel, reduction)
+    lanes = axes_across(kernel, parallel, reduction)
     if lanes:
         return _columns(tuple(a for a in parallel if a not in lanes), lanes, reduction, LANES)
     return _rows(parallel, reduction)
@@ -103,14 +103,6 @@ def _columns(outer: tuple[Axis, ...], lanes: tuple[Axis, ...], loops: tuple[Axis
     *before, last = lanes
     programs = [ProgramAxis(a.name) for a in (*outer, *before)]
     return CpuSchedule((*programs, ProgramAxis(last.name, most)), (*(a.name for a in loops), last.name))
-
-
-def _lanes(kernel: Kernel, parallel: tuple[Axis, ...], reduction: tuple[Axis, ...]) -> tuple[Axis, ...]:
-    """The parallel axes along which memory is walked without gaps, where it is not along what is reduced."""
-    if not is_across(kernel, parallel, reduction):
-        return ()
-    mine, _ = strides_along(kernel, parallel, reduction)
-    return tuple(a for a in parallel if strides_along(kernel, [a], reduction)[0] == mine)
 
 
 def _pointwise(kernel: Kernel, axes: tuple[Axis, ...]) -> CpuSchedule:

@@ -32,7 +32,7 @@ from .limits import LIMITS, Limits
 from .order import DRAWING
 from .phases import is_read_once, online_sums
 from .pressure import accumulated_words, bytes_fetched, loaded_words, words_alive
-from .strides import extent, is_across, next_power, strides_along
+from .strides import axes_across, extent, next_power
 from .tiles import held_points, is_tiled
 
 WARP = 32
@@ -217,7 +217,7 @@ def _tiled(kernel: Kernel, limits: Limits) -> Tiled | None:
 
 def _row(kernel: Kernel, limits: Limits) -> Row | LoopedRow:
     parallel, reduction = kernel.with_role("parallel"), kernel.with_role("reduction")
-    lanes = _lanes(kernel)
+    lanes = axes_across(kernel, parallel, reduction)
     if lanes:
         return _column(kernel, lanes, limits)
     rows, columns, tiled = extent(parallel), held_points(kernel), is_tiled(kernel)
@@ -308,15 +308,6 @@ def _parts(kernel: Kernel, tile: int, warps: int) -> int:
     return max(tile * narrowest // (WIDE_LOAD * WARP * warps), 1)
 
 
-def _lanes(kernel: Kernel) -> tuple[Axis, ...]:
-    """The parallel axes to lay lanes along; none where memory is walked without gaps along what is reduced."""
-    parallel, reduction = kernel.with_role("parallel"), kernel.with_role("reduction")
-    if not is_across(kernel, parallel, reduction):
-        return ()
-    mine, _ = strides_along(kernel, parallel, reduction)
-    return tuple(axis for axis in parallel if strides_along(kernel, [axis], reduction)[0] == mine)
-
-
 def _column(kernel: Kernel, lanes: tuple[Axis, ...], limits: Limits) -> Row | LoopedRow:
     """Lanes along parallel axes; what is reduced lies across them."""
     outer = tuple(axis.name for axis in kernel.with_role("parallel") if axis not in lanes)
@@ -361,10 +352,9 @@ def _serial_lanes(kernel: Kernel, limits: Limits) -> Serial:
     """Without reduction axes, lanes lie along whichever axes have the unit stride."""
     parallel, serial = kernel.with_role("parallel"), kernel.with_role("serial")
     points = _room(serial, limits.flat_block)
-    if not is_across(kernel, parallel, serial):
+    lanes = axes_across(kernel, parallel, serial)
+    if not lanes:
         return Serial(_warps(points, limits, most=4), _stages(kernel, serial, points, limits, points), points, 1)
-    mine, _ = strides_along(kernel, parallel, serial)
-    lanes = tuple(axis for axis in parallel if strides_along(kernel, [axis], serial)[0] == mine)
     outer = tuple(axis.name for axis in parallel if axis not in lanes)
     width = _room(lanes, limits.lanes)
     rows = min(max(1, limits.lanes * limits.serial_block // width), points)

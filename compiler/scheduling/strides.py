@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from ..kernel_ir.kernel import Axis, Kernel, Load, Store
 from ..types.open_sizes import next_power
 
-__all__ = ["extent", "is_across", "next_power", "strides_along"]
+__all__ = ["axes_across", "extent", "is_across", "next_power", "strides_along"]
 
 
 def extent(axes: Iterable[Axis]) -> int:
@@ -39,3 +39,11 @@ def is_across(kernel: Kernel, first: Iterable[Axis], second: Iterable[Axis]) -> 
     """Whether memory is walked without gaps along the first set of axes, and not along the second."""
     mine, others = strides_along(kernel, first, second)
     return 0 < mine < others
+
+
+def axes_across(kernel: Kernel, first: Sequence[Axis], second: Sequence[Axis]) -> tuple[Axis, ...]:
+    """Those of the first along which memory is walked without gaps; none where it is not along the second."""
+    if not is_across(kernel, first, second):
+        return ()
+    mine, _ = strides_along(kernel, first, second)
+    return tuple(axis for axis in first if strides_along(kernel, [axis], second)[0] == mine)

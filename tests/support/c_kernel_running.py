@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from gradscript.compiler.codegen.c.module import supports
-from gradscript.compiler.kernel_ir.interpret import run_kernel
 from gradscript.compiler.kernel_ir.kernel import Compute, Kernel, Store
 from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.scheduling.collapse import collapse_axes
@@ -13,7 +14,8 @@ from gradscript.compiler.types.dtypes import BOOL
 from gradscript.lang.light_dataclasses import replace
 from gradscript.runtime.kernels.c.kernel import Kernels, module_of
 from kernel_cases import GROUPS, Case
-from kernel_running import TOLERANCES, Arrays, _in_float64, _widened, inputs_of
+from kernel_running import Arrays
+from kernel_running import assert_as_meant as meant
 
 CASES = [case for cases in GROUPS.values() for case in cases if case.schedule is None]
 """Those that no schedule is asked for: processors have their own."""
@@ -21,21 +23,7 @@ CASES = [case for cases in GROUPS.values() for case in cases if case.schedule is
 
 def assert_as_meant(case: Case, threads: int) -> None:
     kernel = with_text(case.kernel)
-    arrays = inputs_of(kernel, case.special)
-    numbers = {p.name: 0.625 if p.dtype.is_floating else 12345 for p in kernel.parameters}
-    expected = run_kernel(_in_float64(kernel), _widened(kernel, arrays), numbers)
-    found = dict(arrays)
-    for part in split_for_cpu(collapse_axes(kernel)):
-        found.update(run(collapse_axes(part), found, numbers, threads))
-    for buffer in kernel.outputs:
-        have, want = found[buffer.name], expected[buffer.name]
-        if not buffer.dtype.is_floating:
-            np.testing.assert_array_equal(have, want, err_msg=buffer.name)
-            continue
-        narrowest = max(TOLERANCES[b.dtype] for b in kernel.buffers if b.dtype.is_floating)
-        np.testing.assert_allclose(
-            have.astype(np.float64), want, rtol=narrowest, atol=narrowest * case.scale, err_msg=buffer.name
-        )
+    meant(case, kernel, split_for_cpu(collapse_axes(kernel)), partial(run, threads=threads))
 
 
 def with_text(kernel: Kernel) -> Kernel:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from gradscript.runtime.kernels.triton.compile import load_module
 from kernel_cases import GROUPS, Case
 
 Arrays = dict[str, np.ndarray[Any, Any]]
+Numbers = dict[str, Any]
 TOLERANCES = {FLOAT64: 1e-12, FLOAT32: 2e-5, FLOAT16: 2e-3, BFLOAT16: 2e-2}
 LIBDEVICE = {
     "fast_dividef": "div",
@@ -56,14 +58,23 @@ def main(group: str) -> int:
 
 def check(case: Case) -> None:
     """Every output of the kernel, after all the kernels that it was split into, is that of the kernel in float64."""
-    kernel = case.kernel
+
+    def run(part: Kernel, found: Arrays, numbers: Numbers) -> Arrays:
+        return launch(part, case.schedule or choose_schedule(part), found, numbers)
+
+    assert_as_meant(case, case.kernel, split_reductions(case.kernel), run)
+
+
+def assert_as_meant(
+    case: Case, kernel: Kernel, parts: Iterable[Kernel], run: Callable[[Kernel, Arrays, Numbers], Arrays]
+) -> None:
+    """What `run` makes of the parts of a case's kernel is what that means in float64."""
     arrays = inputs_of(kernel, case.special)
-    numbers = {p.name: 0.625 if p.dtype.is_floating else 12345 for p in kernel.parameters}
+    numbers: Numbers = {p.name: 0.625 if p.dtype.is_floating else 12345 for p in kernel.parameters}
     expected = run_kernel(_in_float64(kernel), _widened(kernel, arrays), numbers)
     found = dict(arrays)
-    for part in split_reductions(kernel):
-        part = collapse_axes(part)
-        found.update(launch(part, case.schedule or choose_schedule(part), found, numbers))
+    for part in parts:
+        found.update(run(collapse_axes(part), found, numbers))
     for buffer in kernel.outputs:
         have, want = found[buffer.name], expected[buffer.name]
         if not buffer.dtype.is_floating:
