@@ -98,6 +98,8 @@ class Emitter:
     """What the function is annotated to return."""
     unrolled: int = 1
     """How often what is being emitted is written out: the lengths of the loops over tuples around it, multiplied."""
+    untold: set[Value] = field(default_factory=set)
+    """Empty lists of which nothing has said yet what they hold: `l = []`."""
     falls_off: bool = False
     """Whether some path comes to the end of a function that returns a value on others."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...lang import ast
 from ...lang.source import Span
 from ..ir.node import Value
-from ..types.types import ListType, OptionalType, TupleType, Type, is_subtype, strip_optional
+from ..types.types import TENSOR, ListType, OptionalType, TupleType, Type, is_subtype, is_tensor, strip_optional
 from .emitter import Emitter, described
 
 
@@ -34,6 +34,17 @@ def take_type(value: Value, type: Type, uses: int = 0) -> None:
         value.type = TupleType(tuple(part.type for part in parts), names)
 
 
+def take_elements(e: Emitter, value: Value, given: Type) -> None:
+    """Give an empty list of which nothing was said, `l = []`, the type of the first element that goes into it."""
+    if value not in e.untold or any(use.user.kind not in _LENGTH for use in value.uses):
+        return
+    e.untold.discard(value)
+    value.type = ListType(TENSOR if is_tensor(given) else given)
+
+
+_LENGTH = ("aten::len.t",)
+
+
 def _is_empty_list(value: Value) -> bool:
     return value.node.kind == "prim::ListConstruct" and not value.node.inputs
 
@@ -41,6 +52,7 @@ def _is_empty_list(value: Value) -> bool:
 def annotated(e: Emitter, node: ast.Syntax, value: Value, type: Type, span: Span) -> Value:
     """The value as one of the type that the source says it is; another type is reported."""
     take_type(value, type)
+    e.untold.discard(value)
     if not is_subtype(value.type, type):
         raise e.fail("E301", f"the value is {described(value.type)}, not {described(type)}", span)
     if isinstance(type, OptionalType) and not isinstance(value.type, OptionalType):

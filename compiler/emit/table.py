@@ -33,7 +33,7 @@ from .expressions.simple import (
 from .expressions.slices import emit_slice_call
 from .expressions.strings import emit_formatted_value, emit_joined_str
 from .expressions.subscripts import emit_subscript
-from .expressions.type_tests import emit_is_scripting, emit_is_tracing, emit_isinstance
+from .expressions.type_tests import emit_is_scripting, emit_is_tensor, emit_is_tracing, emit_isinstance
 from .statements.functions import emit_closure
 from .statements.loops import emit_loop
 from .statements.simple import (
@@ -97,6 +97,7 @@ HANDLERS = Handlers(
     },
     tests={
         "isinstance": emit_isinstance,
+        "torch.is_tensor": emit_is_tensor,
         "torch.jit.is_scripting": emit_is_scripting,
         "torch.jit.is_tracing": emit_is_tracing,
     },

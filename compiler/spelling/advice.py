@@ -142,7 +142,6 @@ MODULES: Mapping[str, str] = {
     "torch.seed": _RANDOM,
     "torch.Generator": _RANDOM,
     "torch.Tensor": "write `torch.tensor([1.0, 2.0])`, or `torch.empty(sizes)`",
-    "torch.is_tensor": "ask `isinstance(x, torch.Tensor)`",
     "torch.Size": "write the list of sizes: `[2, 3]`",
     "torch.device": "write the device of an argument: `x.device`",
     "torch.from_numpy": "pass the array: a tensor is what arrays become",

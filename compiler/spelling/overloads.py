@@ -12,7 +12,7 @@ from enum import Enum, auto
 from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span
 from ..ir.node import Value
-from ..ir.signature import Bindings, matches
+from ..ir.signature import Bindings, matches, substitute
 from ..types.schema import Argument, FunctionSchema
 from ..types.types import (
     BOOL,
@@ -191,7 +191,8 @@ def _match(schema: FunctionSchema, arguments: Sequence[Argued], convert: int) ->
             conversion = None
         if conversion is None:
             actual = arguments[index].value.type
-            return Mismatch(f"'{argument.name}' must be {argument.type}, not {actual}", index)
+            wanted = substitute(argument.type, bound)
+            return Mismatch(f"'{argument.name}' must be {wanted}, not {actual}", index)
         sources.append(FromArgument(index, conversion))
     return Match(schema, tuple(sources), bound)
 

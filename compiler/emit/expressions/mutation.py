@@ -16,8 +16,9 @@ from ...ops.registry import OPS
 from ...spelling.advice import for_function
 from ...spelling.in_place import IN_PLACE
 from ...spelling.overloads import Argued
-from ...types.types import is_tensor
+from ...types.types import ListType, is_tensor
 from ..emitter import Emitter
+from ..expected import take_elements
 from ..resolve import emit_resolved
 from ..stores import emit_overwrite, emit_update, emit_write
 
@@ -52,6 +53,7 @@ def emit_mutation(
 ) -> Value:
     """A mutating method. A tensor's gives the tensor, a list's None, and `pop` the element."""
     name = function.name
+    _take_elements(e, name, subject.value, arguments)
     if name == "pop":
         return _pop(e, node, subject, arguments)
     functional = _LIST_OPS.get(name) or _FILLS.get(name) or _IN_PLACE_ALONE.get(name) or name.rstrip("_")
@@ -77,6 +79,14 @@ def emit_mutation(
     else:
         emit_update(e, node, subject.value, new, f"`{name}`")
     return subject.value if is_tensor(subject.value.type) else e.at(node).constant(None)
+
+
+def _take_elements(e: Emitter, name: str, target: Value, arguments: Sequence[Argued]) -> None:
+    """What goes into a list says what it holds, where nothing else did."""
+    if name in ("append", "insert") and arguments:
+        take_elements(e, target, arguments[-1].value.type)
+    elif name == "extend" and arguments and isinstance(arguments[0].value.type, ListType):
+        take_elements(e, target, arguments[0].value.type.element)
 
 
 def _is_in_place(name: str) -> bool:

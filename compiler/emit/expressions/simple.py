@@ -61,7 +61,9 @@ def emit_list(e: Emitter, node: ast.ListExpr) -> Walk:
     for element in node.elements:
         values.append((yield e.expression(element)))
     if not values:
-        return e.at(node).node("prim::ListConstruct", (), [TENSOR_LIST]).output
+        empty = e.at(node).node("prim::ListConstruct", (), [TENSOR_LIST]).output
+        e.untold.add(empty)
+        return empty
     type = values[0].type
     for value, element in zip(values, node.elements, strict=True):
         joined = unify(type, value.type)

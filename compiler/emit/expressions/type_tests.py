@@ -87,6 +87,14 @@ def _is_of(wanted: Type) -> Test:
     return lambda type: is_subtype(type, wanted)
 
 
+def emit_is_tensor(e: Emitter, node: ast.Call) -> Walk:
+    """`torch.is_tensor(x)` is `isinstance(x, torch.Tensor)`."""
+    if len(node.args) != 1 or node.keywords:
+        raise e.fail("E204", "torch.is_tensor() takes one value", node.span)
+    tensor = ast.Name(node.span, "Tensor")
+    return (yield emit_isinstance(e, ast.Call(node.span, node.function, (*node.args, tensor), ())))
+
+
 def emit_is_scripting(e: Emitter, node: ast.Call) -> Walk:
     yield from ()
     return TruthValue(static=True)

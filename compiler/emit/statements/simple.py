@@ -14,7 +14,7 @@ from ..annotations import dotted_name, resolve_type
 from ..bindings import assigned_names, bound_names
 from ..emitter import Emitter, described
 from ..exits import Branch, Left, Missing
-from ..expected import annotated
+from ..expected import annotated, take_elements
 from ..expressions.conditions import emit_condition
 from ..expressions.operators import emit_binary
 from ..expressions.slices import bind_slice, is_slice
@@ -84,6 +84,8 @@ def emit_aug_assign(e: Emitter, node: ast.AugAssign) -> Walk:
 
     def updated(old: Value) -> Walk:
         value = yield e.expression(node.value)
+        if isinstance(value.type, ListType):
+            take_elements(e, old, value.type.element)
         left, right = Argued(old, node.target.span), Argued(value, node.value.span)
         return emit_binary(e, node, node.op, left, right, extends=True)
 

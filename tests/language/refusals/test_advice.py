@@ -11,7 +11,6 @@ REFUSED = {
     "return np.sum(x)": "what torch calls it",
     "return x[:, np.newaxis]": "`np.newaxis` is `None`",
     "return MyFunction.apply(x)": "`gradscript convert FILE.py`",
-    "y = torch.is_tensor(x)": "ask `isinstance(x, torch.Tensor)`",
     "return Variable(x)": "nothing around it",
     "y = torch.ones(3, requires_grad=True)": "taken from outside",
     "if 3 in x:\n        x = x * 2": "(x == value).any()",

@@ -215,6 +215,7 @@ for kind in ("int", "float", "bool", "str"):
 COMPARES = Trait.COMPARES | Trait.NONDIFFERENTIABLE
 declare("aten::eq.list(t[] a, t[] b) -> bool", equal, traits=COMPARES)
 declare("aten::ne.list(t[] a, t[] b) -> bool", lambda a, b: not equal(a, b), traits=COMPARES)
+declare("aten::__contains__.str(str s, str item) -> bool", operator.contains)
 declare("aten::__contains__.list(t[] l, t item) -> bool", _contains, traits=COMPARES)
 declare("aten::index.list(t[] self, t el) -> int", _find, traits=COMPARES)
 declare("aten::count.list(t[] self, t el) -> int", _count, traits=COMPARES)

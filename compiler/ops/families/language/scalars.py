@@ -90,6 +90,8 @@ for name, choose in {"min": min, "max": max}.items():
 _unary("aten::neg", operator.neg, {"int": "int", "float": "float", "Scalar": "Scalar"})
 _unary("prim::abs", abs, {"int": "int", "float": "float", "Scalar": "Scalar"})
 _unary("aten::round", round, {"int": "int", "float": "int", "Scalar": "int"})
+for kind in ("int", "float"):
+    declare(f"aten::round.{kind}_digits({kind} a, int ndigits) -> {kind}", round)
 
 # --- comparisons ---
 
@@ -113,7 +115,8 @@ _overloads("aten::__or__", operator.or_, BITS, COMMUTATIVE)
 _overloads("aten::__xor__", operator.xor, BITS, COMMUTATIVE)
 _overloads("aten::__lshift__", operator.lshift, {"int": "int"})
 _overloads("aten::__rshift__", operator.rshift, {"int": "int"})
-_unary("aten::__invert__", operator.invert, {"int": "int"})
+for name in ("__invert__", "bitwise_not"):
+    _unary(f"aten::{name}", operator.invert, {"int": "int"})
 
 # --- conversion ---
 

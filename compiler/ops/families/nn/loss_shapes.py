@@ -8,6 +8,7 @@ from ....ops import fitting, rules, shapes
 from ....types.dtypes import BOOL, DType
 from ....types.types import TensorType, Type
 from ...arguments import Arguments, Shape, Shapes
+from ...meta import Meta
 
 
 def dtype_of_target(types: Sequence[Type]) -> Type:
@@ -61,6 +62,10 @@ def of_another_dtype(dtype: DType, target: DType) -> str:
     return f"binary_cross_entropy: expected a target of dtype {dtype}, but got {target}; convert it: `y.type_as(x)`"
 
 
+def of_weights_of_another_dtype(dtype: DType, weight: DType) -> str:
+    return f"expected weights of dtype {dtype}, as the scores have, but got {weight}; convert them: `weight.type_as(x)`"
+
+
 def has_the_dtype_of_its_target(a: Arguments) -> None:
     dtype, target = a.tensor(a.schema.arguments[0].name).dtype, a.tensor("target").dtype
     if dtype != target:
@@ -97,6 +102,9 @@ def _require_classes(a: Arguments, shape: Shape, target: Shape) -> None:
     if not shape or target != batch:
         expected = f"expected a target of shape {list(batch)} for an input of shape {list(shape)}"
         raise fitting.misfit(a, f"{expected}, got {list(target)}")
+    weights, dtype = a.get("weight"), a.tensor(a.schema.arguments[0].name).dtype
+    if isinstance(weights, Meta) and weights.dtype != dtype:
+        raise RuntimeError(of_weights_of_another_dtype(dtype, weights.dtype))
     for weight in fitting.given(a, "weight"):
         if weight != (shape[axis],):
             raise fitting.misfit(

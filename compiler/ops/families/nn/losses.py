@@ -122,10 +122,17 @@ def _kl_div(self: Array, target: Array, reduction: int, log_target: bool) -> Arr
     dtype = result_dtype(self, target)
     if not (dtype_of(self).is_floating and dtype_of(target).is_floating):
         raise RuntimeError(f"kl_div: expected floating tensors, but got {dtype_of(self)} and {dtype_of(target)}")
+    # torch takes functions of the target alone in the target's dtype.
+    own = dtype_of(target)
     if log_target:
-        return _reduced(np.exp(y) * (y - x), reduction, dtype)
+        return _reduced(_rounded(np.exp(y), own, dtype) * (y - x), reduction, dtype)
     entropy = np.where(y == 0, np.zeros((), x.dtype), y * np.log(np.where(y == 0, x.dtype.type(1), y)))
-    return _reduced(entropy - y * x, reduction, dtype)
+    return _reduced(_rounded(entropy, own, dtype) - y * x, reduction, dtype)
+
+
+def _rounded(wide: Array, own: DType, result: DType) -> Array:
+    """Rounded to a dtype of its own, where the result has more digits than that."""
+    return wide if own == result else widen(cast(wide, own)).astype(wide.dtype)
 
 
 def _kl_div_named(self: Array, target: Array, reduction: str, log_target: bool) -> Array:
@@ -162,8 +169,12 @@ def _class_weights(
     return safe, np.where(kept, weight.astype(dtype)[safe], np.zeros((), dtype))
 
 
-def _nll(scores: Array, target: Array, weight: Array | None, ignore_index: int) -> tuple[Array, Array]:
-    """Losses and weights, one for each target; wide."""
+def _nll(
+    scores: Array, target: Array, weight: Array | None, ignore_index: int, dtype: DType
+) -> tuple[Array, Array]:
+    """Losses and weights, one for each target; wide. `dtype` is what the scores had before they were."""
+    if weight is not None and dtype_of(weight) != dtype:
+        raise RuntimeError(loss_shapes.of_weights_of_another_dtype(dtype, dtype_of(weight)))
     wide = _classes_last("nll_loss", scores, target)
     safe, weights = _class_weights("nll_loss", target, wide.shape[-1], weight, ignore_index, wide.dtype)
     if not safe.size:
@@ -181,14 +192,14 @@ def _weighted(loss: Array, weights: Array, reduction: int) -> Array:
 
 
 def _nll_loss(self: Array, target: Array, weight: Array | None, reduction: int, ignore_index: int) -> Array:
-    loss, weights = _nll(widen(self), target, weight, ignore_index)
+    loss, weights = _nll(widen(self), target, weight, ignore_index, dtype_of(self))
     return cast(_weighted(loss, weights, reduction), dtype_of(self))
 
 
 def _nll_loss_forward(
     self: Array, target: Array, weight: Array | None, reduction: int, ignore_index: int
 ) -> tuple[Array, Array]:
-    loss, weights = _nll(widen(self), target, weight, ignore_index)
+    loss, weights = _nll(widen(self), target, weight, ignore_index, dtype_of(self))
     total = np.sum(weights, dtype=np.float64) if reduction != NONE else 0.0
     return cast(_weighted(loss, weights, reduction), dtype_of(self)), cast(total, dtype_of(self))
 
@@ -232,7 +243,7 @@ def _cross_entropy(
     if dtype_of(target).is_floating and target.shape == self.shape:
         dtype = promote(dtype, dtype_of(target))
         return cast(_soft_cross_entropy(scores, target, weight, reduction, label_smoothing), dtype)
-    loss, weights = _nll(scores, target, weight, ignore_index)
+    loss, weights = _nll(scores, target, weight, ignore_index, dtype)
     sharp = _weighted(loss, weights, reduction)
     if not label_smoothing:
         return cast(sharp, dtype)
