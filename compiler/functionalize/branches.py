@@ -31,6 +31,7 @@ from .places import (
     Whole,
     holds_mutable,
     is_mutable,
+    is_none,
     is_object,
     same,
     same_content,
@@ -43,7 +44,8 @@ from .walker import Walker
 def walk_branch(f: Walker, node: Node) -> Walk:
     condition = f.read(node.inputs[0])
     decided = argument_of(condition)
-    if f.thorough and isinstance(decided, bool):
+    # What the source says itself is left as it says it.
+    if isinstance(decided, bool) and (f.thorough or node.inputs[0].node.kind != "prim::Constant"):
         found = yield _walk_side(f, node.blocks[0 if decided else 1])
     else:
         sides = [partial(_walk_side, f, block) for block in node.blocks]
@@ -127,6 +129,8 @@ class _Side:
     def export(self, place: Place) -> Place | None:
         """The place as it is known outside; None for one that is told apart in too many ways."""
         f = self.f
+        if is_none(place):
+            return Plain(f.builder.constant(None))
         if is_visible(f, place):
             return place
         match place:
@@ -141,7 +145,8 @@ class _Side:
                 return self._export_view(place)
             case Either(condition, then, otherwise, type, depth):
                 first, second = self.export(then), self.export(otherwise)
-                if is_object(first) and is_object(second):
+                if _is_either(first, second):
+                    assert first is not None and second is not None
                     return Either(self.decision(condition, False), first, second, type, depth)
             case ChosenPlace(slots, index, type, depth):
                 found = tuple(filter(is_object, map(self.export, slots)))
@@ -221,6 +226,12 @@ class _Side:
         return cell
 
 
+def _is_either(then: Place | None, otherwise: Place | None) -> bool:
+    """Whether a name may stand for one or the other: two objects, or an object and None."""
+    objects = [is_object(place) for place in (then, otherwise)]
+    return any(objects) and all(is_one or is_none(p) for p, is_one in zip((then, otherwise), objects, strict=True))
+
+
 _Result = tuple[Place, Value | None] | Joined
 
 
@@ -273,8 +284,9 @@ class _Join:
     def _chosen(self, places: Sequence[Place], type: Type) -> Either | None:
         exported = [side.export(place) for place, side in zip(places, self.sides, strict=True)]
         then, otherwise = exported
-        if not is_object(then) or not is_object(otherwise):
+        if not _is_either(then, otherwise):
             return None
+        assert then is not None and otherwise is not None
         depth = 1 + max(depth_of(then), depth_of(otherwise))
         return Either(self.made.inputs[0], then, otherwise, type, depth) if depth <= MAX_CHOICES else None
 

@@ -59,6 +59,7 @@ SLOT_OPS: dict[str, Callable[..., Sequence[Place]]] = {
     "aten::copy.t": lambda slots: slots,
     "aten::slice.t": lambda slots, start, end, step: slots[start:end:step],
     "aten::mul.left_t": _repeated,
+    "aten::mul.right_": lambda count, slots: _repeated(slots, count),
 }
 
 
@@ -90,7 +91,7 @@ def list_result(memory: Memory, node: Node, places: Sequence[Place], value: Valu
         elif is_mutable(source.type):
             # An element of a list of lists is a list, too.
             memory.hold(elements, memory.reach(place))
-    if node.kind == "aten::mul.left_t":
+    if node.kind in ("aten::mul.left_t", "aten::mul.right_"):
         elements.repeats = True
     return made
 
@@ -101,8 +102,10 @@ def slots_after(memory: Memory, node: Node, places: Sequence[Place]) -> Sequence
     if function is None:
         return None
     arguments: list[Any] = []
+    lists = 1 + (node.kind in _TWO_LISTS)
     for source, place in zip(node.inputs, places, strict=True):
-        if isinstance(source.type, ListType) and len(arguments) < 1 + (node.kind in _TWO_LISTS):
+        if isinstance(source.type, ListType) and lists:
+            lists -= 1
             slots = slots_of(memory, place)
             if slots is None:
                 return None

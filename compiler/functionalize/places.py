@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeGuard
 
 from ...lang.light_dataclasses import dataclass, field
 from ..ir.node import Value
-from ..types.types import ListType, OptionalType, TupleType, Type, is_tensor
+from ..types.types import NONE, ListType, OptionalType, TupleType, Type, is_tensor
 from .views import ViewStep
 
 
@@ -203,6 +203,23 @@ def type_of(place: Place) -> Type:
 def is_object(place: Place | None) -> TypeGuard[Root | ChosenPlace | Either | View]:
     """Whether it is one object or view, which can be written into."""
     return place is not None and not isinstance(place, Plain | Items)
+
+
+def is_none(place: Place | None) -> bool:
+    """Whether it is None: of a name that may be an object or None, the other way."""
+    return isinstance(place, Plain) and place.value.type == NONE
+
+
+def there(place: Place) -> Place:
+    """What a place is where it is known not to be None."""
+    if not isinstance(place, Either):
+        return place
+    then, otherwise = there(place.then), there(place.otherwise)
+    if is_none(then):
+        return otherwise
+    if is_none(otherwise):
+        return then
+    return place
 
 
 def leaves(place: Place) -> list[Place]:

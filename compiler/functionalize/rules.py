@@ -6,11 +6,25 @@ from collections.abc import Callable, Sequence
 
 from ..ir.node import Node
 from ..ops.registry import OPS, Trait
-from ..types.types import ListType, TensorType, is_differentiable, is_subtype, unify
+from ..types.types import ListType, OptionalType, TensorType, is_differentiable, is_subtype, unify
 from .arguments import ask_argument, is_argument
 from .calls import share
 from .lists import MAX_CHOICES, depth_of, element, list_result, makes_list_of_objects, slots_of, write_list
-from .places import Either, Items, Place, Plain, Root, Slots, Spread, View, is_mutable, type_of
+from .places import (
+    Either,
+    Items,
+    Place,
+    Plain,
+    Root,
+    Slots,
+    Spread,
+    View,
+    is_mutable,
+    is_none,
+    is_object,
+    there,
+    type_of,
+)
 from .scopes import Write
 from .views import GET, ElementStep, FieldStep, TypeStep, argument_of, may_alias, possible_step, step_of
 from .walker import Walker
@@ -73,12 +87,27 @@ def _element(f: Walker, node: Node, places: Sequence[Place]) -> bool:
 
 
 def _same_object(f: Walker, node: Node, places: Sequence[Place]) -> bool:
-    """A cast of a tuple is the tuple, and one to the type that an object has is the object."""
-    place = places[0]
-    if isinstance(place, Items) or type_of(place) == node.output.type:
+    """A cast of a tuple is the tuple, one to the type that an object has, or to a wider one, is the object, and so is
+    one of what may be an object or None."""
+    place, type = places[0], node.output.type
+    if isinstance(place, Items) or type_of(place) == type:
+        f.places[node.output] = place
+        return True
+    if not isinstance(type, OptionalType):
+        place = there(place)
+    if (is_object(place) or is_none(place)) and is_subtype(type_of(place), type):
         f.places[node.output] = place
         return True
     return False
+
+
+def _is_none(f: Walker, node: Node, places: Sequence[Place]) -> bool:
+    """`x is None` of what an annotation alone said might be."""
+    given = [place for place in places if not is_none(place)]
+    if len(given) == 2 or any(isinstance(type_of(place), OptionalType) or not is_object(place) for place in given):
+        return False
+    f.places[node.output] = Plain(f.builder.constant((node.kind == "aten::__is__") is not bool(given)))
+    return True
 
 
 def _length(f: Walker, node: Node, places: Sequence[Place]) -> bool:
@@ -137,6 +166,8 @@ _BEFORE: dict[str, Callable[[Walker, Node, Sequence[Place]], bool]] = {
     UPDATED: _updated,
     "aten::_overwritten": _overwritten,
     "aten::len.t": _length,
+    "aten::__is__": _is_none,
+    "aten::__isnot__": _is_none,
     "prim::min.int": _least,
 }
 

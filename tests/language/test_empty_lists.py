@@ -7,6 +7,11 @@ import numpy as np
 import pytest
 
 X = np.arange(6.0).reshape(2, 3)
+ROWS = """for i in range(2):
+        row = []
+        for j in range(3):
+            row.append(float(x[i, j]))
+        l.append(row)"""
 FILLED = {
     "l.append(3)": [3],
     "for i in range(3):\n        l.append(-i)": [0, -1, -2],
@@ -16,7 +21,7 @@ FILLED = {
     "l.extend([1, 2])": [1, 2],
     "l.insert(0, (2, 'b'))": [(2, "b")],
     "k = l\n    k.append(4)": [4],
-    "for i in range(2):\n        row = []\n        for j in range(3):\n            row.append(float(x[i, j]))\n        l.append(row)": [
+    ROWS: [
         [0.0, 1.0, 2.0],
         [3.0, 4.0, 5.0],
     ],

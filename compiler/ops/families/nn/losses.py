@@ -169,9 +169,7 @@ def _class_weights(
     return safe, np.where(kept, weight.astype(dtype)[safe], np.zeros((), dtype))
 
 
-def _nll(
-    scores: Array, target: Array, weight: Array | None, ignore_index: int, dtype: DType
-) -> tuple[Array, Array]:
+def _nll(scores: Array, target: Array, weight: Array | None, ignore_index: int, dtype: DType) -> tuple[Array, Array]:
     """Losses and weights, one for each target; wide. `dtype` is what the scores had before they were."""
     if weight is not None and dtype_of(weight) != dtype:
         raise RuntimeError(loss_shapes.of_weights_of_another_dtype(dtype, dtype_of(weight)))
