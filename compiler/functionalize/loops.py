@@ -29,6 +29,7 @@ from .places import (
     Whole,
     alternatives,
     is_mutable,
+    is_none,
     same,
     same_content,
 )
@@ -244,6 +245,8 @@ class _LoopWalk:
             given = pending.pop()
             if isinstance(given, Either | ChosenPlace) and not is_visible(self.f, given):
                 pending += alternatives(given)
+            elif is_none(given):
+                found.append(given)
             elif isinstance(given, Plain | Items) or not is_visible(self.f, given):
                 return None
             else:

@@ -395,6 +395,8 @@ class Memory(Objects):
     def _assign_where(self, condition: Value, place: Place, value: Value) -> None:
         """As `_assign`, where a condition holds alone: elsewhere there may be nothing that a view could be of."""
         base = place.root if isinstance(place, View) else place
+        if isinstance(base, Plain):
+            return
         moved = isinstance(type_of(place), ListType)
 
         def written() -> Value:

@@ -175,7 +175,7 @@ def same(left: Place, right: Place) -> bool:
                 pending += zip(a.slots, b.slots, strict=True)
             case View(), View() if a.step == b.step and a.structure == b.structure:
                 pending.append((a.parent, b.parent))
-            case Plain(), Plain() if a.value is b.value:
+            case Plain(), Plain() if a.value is b.value or (is_none(a) and is_none(b)):
                 pass
             case _:
                 return False
@@ -211,7 +211,10 @@ def is_none(place: Place | None) -> bool:
 
 
 def there(place: Place) -> Place:
-    """What a place is where it is known not to be None."""
+    """What a place is where it is known not to be None. Choices are shallow, so this recurses."""
+    if isinstance(place, ChosenPlace):
+        found = [slot for slot in map(there, place.slots) if not is_none(slot)]
+        return found[0] if found and all(same(found[0], slot) for slot in found) else place
     if not isinstance(place, Either):
         return place
     then, otherwise = there(place.then), there(place.otherwise)

@@ -595,6 +595,43 @@ def f(x, w):
     assert compare_gradients(text)
 
 
+NONE_OR_LIST = {
+    "o: Optional[List[Tensor]] = l": "",
+    "o: Optional[List[Tensor]] = None\n    if {above}:\n        o = l": "",
+    "o: Optional[List[Tensor]] = l\n    if {above}:\n        o = None": "",
+    "o: Optional[List[Tensor]] = None\n    for i in range(3):\n        if {above} and i == 1:\n            o = l": "",
+    "o = given(l, {above})": """
+def given(l: List[Tensor], above: bool) -> Optional[List[Tensor]]:
+    if above:
+        return None
+    return l
+""",
+}
+WRITES_IF_THERE = (
+    "if o:\n        o[0], o[-1] = o[-1], o[0]",
+    "if o is not None:\n        o[0] += 1\n        o.append(x)",
+    "if o is not None and len(o) > 1:\n        o[1].mul_(2)\n        o[0] = b * 3",
+    "for i in range(2):\n        if o is not None:\n            o[i] += i",
+)
+
+
+@pytest.mark.parametrize("bind", NONE_OR_LIST)
+@pytest.mark.parametrize("write", WRITES_IF_THERE)
+def test_a_list_that_may_be_none_is_written_where_it_is_there(bind: str, write: str) -> None:
+    for above in ("bool(x.sum() > 0.0137)", "bool(x.sum() < 0.0137)"):
+        text = f"""{NONE_OR_LIST[bind]}
+def f(x, w):
+    a = x * 2
+    b = w * 2
+    l = [a, b]
+    {bind.format(above=above)}
+    {write}
+    return l, a, b
+"""
+        assert outcome(text) == "equal"
+        assert compare_gradients(text)
+
+
 BINDS = (
     "if x.sum() > 0.0137:\n        l = n[0]",
     "if x.sum() < 0.0137:\n        l = n[0]",
