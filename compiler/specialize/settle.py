@@ -172,7 +172,7 @@ def _make_undefined(node: Node, known: Any) -> bool:
         return False
     assert node.owner is not None
     builder = Builder(node.owner, node, node.span)
-    zeros = [builder.undefined() for _ in known]
+    zeros = [builder.undefined()] * len(known)
     replace_node(node, [builder.node("prim::ListConstruct", zeros, [node.output.type]).output])
     return True
 

@@ -47,12 +47,17 @@ class _Recording(TorchDispatchMode):  # type: ignore[misc] # torch is not typed 
 
 def _again(func: Any, args: Any, kwargs: Any, result: Any) -> Done:
     given = {tensor.untyped_storage().data_ptr() for tensor in tree_leaves((args, kwargs)) if _is_tensor(tensor)}
-    made = [t for t in tree_leaves(result) if _is_tensor(t) and t.untyped_storage().data_ptr() not in given]
+    # Of its own shape, whatever becomes of the tensor's: what a graph holds is an address.
+    made = {
+        place: leaf.detach()
+        for place, leaf in enumerate(tree_leaves(result))
+        if _is_tensor(leaf) and leaf.untyped_storage().data_ptr() not in given
+    }
 
     def do() -> None:
-        found = [t for t in tree_leaves(func(*args, **kwargs)) if _is_tensor(t)]
-        for tensor, new in zip(made, found[-len(made) :], strict=False):
-            tensor.copy_(new)
+        found = tree_leaves(func(*args, **kwargs))
+        for place, tensor in made.items():
+            tensor.copy_(found[place])
 
     return do if made or func._schema.is_mutable else lambda: None
 
