@@ -257,7 +257,8 @@ _PLAIN: dict[str, str] = {
         """,
     "gs_uniforms": """
         /* The numbers of elements at successive places, somewhere in room for six more. */
-        INLINE const float *gs_uniforms(float *room, int64_t seed, int64_t first, int64_t count)
+        static __attribute__((noinline)) const float *gs_uniforms(
+            float *room, int64_t seed, int64_t first, int64_t count)
         {
             const int64_t start = first >> 2, blocks = ((first + count + 3) >> 2) - start;
             #pragma omp simd
