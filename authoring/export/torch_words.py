@@ -60,6 +60,7 @@ _AS_TEXT: dict[str, Callable[[Sequence[str]], str]] = {
 
 _NAMED = {"insert": "_inserted", "_set_item": "_with_item", "_set_slice": "_with_slice", "_without": "_without_item"}
 _NAMED |= {"kept_size": "_kept_size", "broadcast_numel": "_broadcast_numel", "reduced_count": "_reduced_count"}
+_NAMED |= {"matmul_left": "_matmul_left", "matmul_right": "_matmul_right"}
 """What is a function of the module."""
 
 HELPERS = {
@@ -110,6 +111,26 @@ def _reduced_count(size: list[int], dim: int | list[int] | None) -> int:
 def _broadcast_numel(left: list[int], right: list[int]) -> int:
     """How many elements two tensors have together."""
     return math.prod(torch.broadcast_shapes(tuple(left), tuple(right)))
+''',
+    "_matmul_left": '''
+def _matmul_left(left_size: list[int], right: Tensor, grad_output: Tensor) -> Tensor:
+    """The gradient of `left @ right` in `left`."""
+    column = right.unsqueeze(1) if right.dim() == 1 else right
+    grad = grad_output.unsqueeze(-1) if right.dim() == 1 else grad_output
+    grad = grad.unsqueeze(-2) if len(left_size) == 1 else grad
+    wide = [1, *left_size] if len(left_size) == 1 else left_size
+    return (grad @ column.mT).sum_to_size(wide).reshape(left_size)
+''',
+    "_matmul_right": '''
+def _matmul_right(left: Tensor, right_size: list[int], grad_output: Tensor) -> Tensor:
+    """The gradient of `left @ right` in `right`."""
+    row = left.unsqueeze(0) if left.dim() == 1 else left
+    grad = grad_output.unsqueeze(-1) if len(right_size) == 1 else grad_output
+    grad = grad.unsqueeze(-2) if left.dim() == 1 else grad
+    if len(right_size) <= 2 and row.dim() > 2:
+        row, grad = row.flatten(0, -2), grad.flatten(0, -2)
+    wide = [*right_size, 1] if len(right_size) == 1 else right_size
+    return (row.mT @ grad).sum_to_size(wide).reshape(right_size)
 ''',
 }
 """By name, the texts of functions that a module may need."""

@@ -425,3 +425,45 @@ def test_of_a_long_text_few_ways_to_write_into_lists_are_tried() -> None:
     tried: list[str] = []
     assert with_writes(text, lambda candidate: bool(tried.append(candidate))) == text
     assert len(tried) <= 3
+
+
+PRODUCTS = """
+def layer(x, w, b):
+    return torch.tanh(x @ w + b)
+
+
+def scores(q, k, v):
+    return torch.softmax(q @ k.transpose(-2, -1), -1) @ v
+"""
+
+
+@pytest.mark.parametrize("name", ["layer", "scores"])
+def test_gradients_of_products_are_one_op_each(name: str) -> None:
+    """Whatever the numbers of dimensions, which a text with branches on them says at length; to second order."""
+    unit = gs.CompilationUnit(PRODUCTS)
+    text = gs.derive(unit[name])
+    assert text.count("\n") < 20
+    assert "matmul_left" in text and "if " not in text
+    twice = gs.derive(unit[name], order=2)
+    assert twice.count("\n") < 80
+    for made in (text, twice):
+        assert gs.check(gs.CompilationUnit(made)[name]).ok
+
+
+SHAPES = [((3, 4), (4, 2)), ((4,), (4, 2)), ((3, 4), (4,)), ((4,), (4,)), ((2, 3, 4), (4,)), ((5, 1, 3, 4), (2, 4, 2))]
+
+
+@pytest.mark.parametrize(("left", "right"), SHAPES)
+def test_derived_gradients_of_products_are_those_of_torch(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    unit = gs.CompilationUnit(gs.derive(gs.CompilationUnit("def f(x, y):\n    return x @ y\n").f, order=2))
+    values = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in (left, right)]
+
+    def twice(function: Any) -> list[torch.Tensor]:
+        result = function(*values)
+        seed = torch.linspace(-1, 1, result.numel(), dtype=torch.float64).reshape(result.shape).requires_grad_()
+        first = torch.autograd.grad(result, values, seed, create_graph=True)
+        total = sum((grad * torch.cos(grad)).sum() for grad in first)
+        return [*first, *torch.autograd.grad(total, [*values, seed])]
+
+    for ours, theirs in zip(twice(unit.f), twice(torch.matmul), strict=True):
+        torch.testing.assert_close(ours, theirs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from samples.arrays import Call, call, definite, full_rank, regular, t
+from samples.arrays import Call, adjoint_of, call, definite, full_rank, regular, t
 
 _SQUARE = [call(regular(3, 3)), call(regular(2, 4, 4)), call(regular(1, 1))]
 _ADDED = {"beta": 2, "alpha": 3}
@@ -23,6 +23,19 @@ CASES: dict[str, list[Call]] = {
         call(t(0, 3), t(3, 2)),
         call(t(2, 0), t(0, 3)),
         call(t(3, 6).with_nan(), t(6, 2)),
+    ],
+    "matmul_left": [
+        call([3, 4], t(4, 2), t(3, 2)),
+        call([4], t(4, 2), t(2)),
+        call([2, 3, 4], t(4), t(2, 3)),
+        call([1, 3, 4], t(5, 4, 2), t(5, 3, 2)),
+    ],
+    "matmul_right": [
+        call(t(3, 4), [4, 2], t(3, 2)),
+        call(t(4), [4, 2], t(2)),
+        call(t(2, 3, 4), [4], t(2, 3)),
+        call(t(2, 3, 4), [4, 2], t(2, 3, 2)),
+        call(t(5, 3, 4), [1, 4, 2], t(5, 3, 2)),
     ],
     "mm": [call(t(3, 4), t(4, 2)), call(t(3, 0), t(0, 2))],
     "bmm": [call(t(2, 3, 4), t(2, 4, 2)), call(t(0, 3, 4), t(0, 4, 2))],
@@ -132,6 +145,8 @@ def _cofactor(matrix: torch.Tensor) -> torch.Tensor:
 
 REFERENCES: dict[str, Any] = {
     "cofactor": _cofactor,
+    "matmul_left": lambda size, right, grad: adjoint_of(lambda left: left @ right)(grad, size),
+    "matmul_right": lambda left, size, grad: adjoint_of(lambda right: left @ right)(grad, size),
     "einsum_adjoint": _einsum_adjoint,
     "tensordot.int": lambda self, other, dims: torch.tensordot(self, other, dims),
 }

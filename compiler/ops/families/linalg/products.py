@@ -16,6 +16,7 @@ from ...arguments import ShapeRule
 from ...arrays import Array, cast, compute_dtype, dtype_of, element, refuse_bools, result_dtype, widen
 from ...dims import wrap_dim
 from ...registry import Trait, declare
+from ..language.properties import sum_to_size
 from . import product_shapes
 from .product_shapes import dimension_labels, einsum_dtype
 
@@ -61,6 +62,35 @@ def _matmul(self: Array, other: Array) -> Array:
             f"matmul: both arguments need at least one dimension, but got {self.shape} and {other.shape}"
         )
     return product(self, other)
+
+
+def _matmul_left(left_size: Sequence[int], right: Array, grad_output: Array) -> Array:
+    """The gradient of `left @ right` in `left`: g y^T, summed over what was broadcast, and rounded once."""
+    _require_one_dtype("matmul_left", right, grad_output)
+    dtype = dtype_of(grad_output)
+    right, grad_output = widen(right), widen(grad_output)
+    column = right[:, None] if right.ndim == 1 else right
+    grad = grad_output[..., None] if right.ndim == 1 else grad_output
+    grad = grad[..., None, :] if len(left_size) == 1 else grad
+    made = product(grad, np.swapaxes(column, -1, -2))
+    wide = (1, *left_size) if len(left_size) == 1 else tuple(left_size)
+    return cast(sum_to_size(made, wide), dtype).reshape(tuple(left_size))
+
+
+def _matmul_right(left: Array, right_size: Sequence[int], grad_output: Array) -> Array:
+    """The gradient of `left @ right` in `right`: x^T g, summed over what was broadcast, and rounded once."""
+    _require_one_dtype("matmul_right", left, grad_output)
+    dtype = dtype_of(grad_output)
+    left, grad_output = widen(left), widen(grad_output)
+    row = left[None] if left.ndim == 1 else left
+    grad = grad_output[..., None] if len(right_size) == 1 else grad_output
+    grad = grad[..., None, :] if left.ndim == 1 else grad
+    wide = (*right_size, 1) if len(right_size) == 1 else tuple(right_size)
+    if len(wide) == 2 < row.ndim:
+        # One product over all rows, not one for each batch.
+        row, grad = row.reshape(-1, row.shape[-1]), grad.reshape(-1, grad.shape[-1])
+    made = product(np.swapaxes(row, -1, -2), grad)
+    return cast(sum_to_size(made, wide), dtype).reshape(tuple(right_size))
 
 
 def _ranked_product(name: str, *ranks: int) -> Callable[[Array, Array], Array]:
@@ -283,6 +313,20 @@ for _name, _operands, _multiply, _rank, _shape in _SUMS_OF_PRODUCTS:
         fits=product_shapes.have_ranks,
     )
 
+declare(
+    "gs::matmul_left(int[] left_size, Tensor right, Tensor grad_output) -> Tensor",
+    _matmul_left,
+    traits=_M,
+    result=rules.like(2),
+    shape=shapes.sized("left_size"),
+)
+declare(
+    "gs::matmul_right(Tensor left, int[] right_size, Tensor grad_output) -> Tensor",
+    _matmul_right,
+    traits=_M,
+    result=rules.like(2),
+    shape=shapes.sized("right_size"),
+)
 declare(
     "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
     _linear,
