@@ -128,7 +128,8 @@ class Tiles:
         small = [found for found in set(over.values()) if not any(is_open(space[d]) for d in found)]
         for found in sorted(small, key=lambda found: (found not in asked, _points(space, found), sorted(found))):
             wider = dims | found
-            if _points(space, wider) <= MOST_POINTS and _others(space, wider) >= left_over:
+            least = left_over if found in asked else LEAST_PROGRAMS
+            if _points(space, wider) <= MOST_POINTS and _others(space, wider) >= least:
                 dims = wider
         in_part = any(found & dims and not dims <= found for found in over.values())
         return Tile(space, dims) if in_part else None
