@@ -19,7 +19,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode, register_flop_formula
 
 from ....compiler.ir.graph import Graph
-from ....compiler.ir.node import Node, Value
+from ....compiler.ir.node import Value
 from ....compiler.ops.registry import OPS, Trait
 from ....compiler.types.types import ListType, TupleType, is_tensor, leaf_of
 from ....lang.light_dataclasses import replace
@@ -292,13 +292,14 @@ def _may_alias(outputs: Sequence[Value], graph: Graph) -> bool:
     """Whether a result may share memory with an argument or another result, as those of an op must not."""
     if len(set(outputs)) < len(outputs) or any(isinstance(value.type, ListType | TupleType) for value in outputs):
         return True
-    return not all(_makes_memory(value.node, graph) for value in outputs)
+    return not all(_makes_memory(value, graph) for value in outputs)
 
 
-def _makes_memory(node: Node, graph: Graph) -> bool:
+def _makes_memory(value: Value, graph: Graph) -> bool:
     """Whether what a node gives is no part of what it is given, there or where the function lies that it calls."""
+    node = value.node
     if node.kind == "prim::CallFunction":
         called = graph.functions[node.attr("callee")].graph
         return not _may_alias(called.outputs[: len(node.outputs)], called)
     op = OPS.of(node.schema)
-    return op is not None and not op.has(Trait.VIEW | Trait.MAY_ALIAS) and is_tensor(leaf_of(node.output.type))
+    return op is not None and not op.has(Trait.VIEW | Trait.MAY_ALIAS) and is_tensor(leaf_of(value.type))
