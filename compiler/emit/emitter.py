@@ -98,6 +98,8 @@ class Emitter:
     """What the function is annotated to return."""
     unrolled: int = 1
     """How often what is being emitted is written out: the lengths of the loops over tuples around it, multiplied."""
+    wanted: dict[int, Type] = field(default_factory=dict)
+    """What the elements of comprehensions are to be, by the `id` of the comprehension: an annotation says it."""
     untold: set[Value] = field(default_factory=set)
     """Empty lists of which nothing has said yet what they hold: `l = []`."""
     falls_off: bool = False

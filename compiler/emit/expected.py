@@ -42,6 +42,14 @@ def take_elements(e: Emitter, value: Value, given: Type) -> None:
     value.type = ListType(TENSOR if is_tensor(given) else given)
 
 
+def want_elements(e: Emitter, node: ast.Expr, type: Type) -> None:
+    """Say what a comprehension holds, and one that stands in it: `x: List[List[int]] = [[] for …]`."""
+    inner = strip_optional(type)
+    while isinstance(node, ast.ListComp) and isinstance(inner, ListType):
+        e.wanted[id(node)] = inner.element
+        node, inner = node.element, strip_optional(inner.element)
+
+
 _LENGTH = ("aten::len.t",)
 
 

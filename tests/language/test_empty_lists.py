@@ -52,6 +52,20 @@ def test_an_empty_list_holds_what_goes_into_it_first(fill: str) -> None:
     assert again.f(X) == FILLED[fill]
 
 
+def test_an_annotation_says_what_lists_of_a_comprehension_hold() -> None:
+    unit = gs.CompilationUnit(
+        """
+def f(x):
+    ints: List[List[int]] = [[] for _ in range(2)]
+    ints[0].append(3)
+    floats: List[List[List[float]]] = [[[] for _ in range(1)] for _ in range(2) if x.sum() > 0]
+    floats[1][0].append(2.5)
+    return ints, floats
+"""
+    )
+    assert unit.f(X) == ([[3], []], [[[]], [[2.5]]])
+
+
 def test_tensors_in_it_have_gradients() -> None:
     unit = gs.CompilationUnit(
         "def f(x):\n    l = []\n    for row in x:\n        l.append(row * row)\n    return torch.stack(l).sum()\n"

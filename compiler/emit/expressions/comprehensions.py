@@ -8,6 +8,7 @@ from ...ir.node import Value
 from ...spelling.overloads import Argued
 from ...types.types import INT, ListType
 from ..emitter import Emitter
+from ..expected import take_type
 from ..truth import refine
 from .conditions import emit_condition
 from .iteration import as_list, follow_lists, iterate
@@ -43,6 +44,9 @@ def emit_list_comprehension(e: Emitter, node: ast.ListComp) -> Walk:
 
 def _collect(e: Emitter, node: ast.ListComp, empty: Value, collected: Value, element: Value) -> Value:
     """Append; the element's type is now known, and with it the list's."""
+    wanted = e.wanted.get(id(node))
+    if wanted is not None:
+        take_type(element, wanted)
     empty.type = collected.type = ListType(element.type)
     return e.value("aten::append.t", node, collected, element)
 

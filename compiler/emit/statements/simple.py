@@ -14,7 +14,7 @@ from ..annotations import dotted_name, resolve_type
 from ..bindings import assigned_names, bound_names
 from ..emitter import Emitter, described
 from ..exits import Branch, Left, Missing
-from ..expected import annotated, take_elements
+from ..expected import annotated, take_elements, want_elements
 from ..expressions.conditions import emit_condition
 from ..expressions.operators import emit_binary
 from ..expressions.slices import bind_slice, is_slice
@@ -58,9 +58,12 @@ def emit_assign(e: Emitter, node: ast.Assign) -> Walk:
         case ast.Assign(targets=(ast.Name(id=name),), value=ast.Call() as call) if name[0] != "$" and is_slice(e, call):
             yield bind_slice(e, name, call)
             return
-    value = yield _assigned_value(e, node)
+    type = None
     if node.annotation is not None:
         type = resolve_type(node.annotation, e.diagnostics, e.unit.environment)
+        want_elements(e, node.value, type)
+    value = yield _assigned_value(e, node)
+    if type is not None:
         value = annotated(e, node, value, type, node.value.span)
     for target in node.targets:
         yield emit_target(e, target, Argued(value, node.value.span))
