@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-_OURS = tuple(
-    f"{Path(__file__).resolve().parents[1] / room}{os.sep}" for room in ("authoring", "compiler", "lang", "runtime")
-)
+# As it is imported, and where that leads: a package may be reached by a link.
+_ROOTS = dict.fromkeys((Path(__file__).parents[1], Path(__file__).resolve().parents[1]))
+_OURS = tuple(f"{root / room}{os.sep}" for root in _ROOTS for room in ("authoring", "compiler", "lang", "runtime"))
 _OTHERS = ("numpy", "torch")
 """Code of these, and of ours, calls on behalf of a user's."""
 
