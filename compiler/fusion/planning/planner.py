@@ -63,7 +63,11 @@ def plan_program(
         try:
             return Planner(graph, known, inputs, supports, name, split, reductions).plan()
         except TooLarge:
-            pass
+            continue
+        except Unfusable as error:
+            # A kernel of tiles that cannot be split gives way to several without.
+            if not isinstance(error.__cause__, InvalidKernel | Unsplittable):
+                raise
     return Planner(graph, known, inputs, supports, name, split, 0).plan()
 
 
