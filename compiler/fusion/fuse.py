@@ -136,9 +136,20 @@ class FusedPair:
         return self.forward.layouts.get(output.name, UNKNOWN) if isinstance(output, Ref) else output
 
 
-def fuse(graph: Graph, arguments: Sequence[Given], supports: Supports, split: Split = split_reductions) -> Program:
-    """The program of a graph for arguments of these layouts. Unfusable where it is no straight line for them."""
-    return _planned(_own_copy(graph), arguments, supports, graph.name, split=split)
+def fuse(
+    graph: Graph,
+    arguments: Sequence[Given],
+    supports: Supports,
+    split: Split = split_reductions,
+    *,
+    tiled: bool = True,
+) -> Program:
+    """The program of a graph for arguments of these layouts. Unfusable where it is no straight line for them.
+
+    Without `tiled`, no program holds a small tensor whole, and reads of it at indices besides: where a result is to lie
+    in its memory, these are over before.
+    """
+    return _planned(_own_copy(graph), arguments, supports, graph.name, split=split, tiled=tiled)
 
 
 def fuse_groups(graph: Graph, arguments: Sequence[Given]) -> Parts | None:
@@ -298,6 +309,8 @@ def _planned(
     name: str,
     results: Sequence[str] = (),
     split: Split = split_reductions,
+    *,
+    tiled: bool = True,
 ) -> Program:
     """The program of a graph, which is changed. `results` are what its outputs are to be called."""
     if any(type(given) is OpenList and value.use_count for given, value in zip(arguments, graph.inputs, strict=True)):
@@ -312,7 +325,7 @@ def _planned(
     known = {value: without_open_floats(found) for value, found in known.items()}
     _call(graph, results)
     layouts = [given if _is_layout(given) else None for given in arguments]
-    return plan_program(graph, known, layouts, supports, name, split)
+    return plan_program(graph, known, layouts, supports, name, split, tiled=tiled)
 
 
 def without_open_floats(known: Any) -> Any:

@@ -26,6 +26,8 @@ from ..kernel_ir.statements import slice_of, used_names
 
 DRAWING = 1
 """32-bit words that each of four random numbers takes until they are known, besides its own."""
+BLOCK = 4
+"""Numbers that are drawn at once: while nothing else waits, so draws come first."""
 
 
 def frugal_order(body: Sequence[Statement], row: frozenset[str], serial: frozenset[str]) -> list[Statement]:
@@ -96,7 +98,7 @@ def _needs(body: Sequence[Statement]) -> dict[str, int]:
         if not isinstance(statement, Definition):
             continue
         operands = sorted({name: found.get(name, 0) for name in used_names(statement)}.values(), reverse=True)
-        own = 1 + DRAWING if isinstance(statement, Uniform) else 1
+        own = BLOCK if isinstance(statement, Uniform) else 1
         found[statement.name] = max([own, *(need + held for held, need in enumerate(operands))])
     return found
 

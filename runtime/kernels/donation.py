@@ -44,7 +44,7 @@ class DonatingGraph(KernelGraph):
 
     def _planned(self, known: Sequence[Any], values: Sequence[Any], symbols: Symbols | None = None) -> DeviceProgram:
         try:
-            program = donating(fuse(self._graph, known, supports), self._donated)
+            program = donating(fuse(self._graph, known, supports, tiled=False), self._donated)
         except Unsettled:
             raise
         except (Unfusable, StillUsed) as error:

@@ -52,14 +52,16 @@ def plan_program(
     supports: Supports,
     name: str,
     split: Split = split_reductions,
+    *,
+    tiled: bool = True,
 ) -> Program:
     """The program of a settled graph.
 
     `known` is what `settle_shapes` gives; `inputs` the layout of each input that is a tensor, of a list those of its
-    tensors. `supports` says whether the target has a primitive in a dtype. Unfusable where control flow or an unknown
-    shape is left.
+    tensors. `supports` says whether the target has a primitive in a dtype; `tiled`, whether small tensors may be held
+    whole. Unfusable where control flow or an unknown shape is left.
     """
-    for reductions in TILED:
+    for reductions in TILED if tiled else ():
         try:
             return Planner(graph, known, inputs, supports, name, split, reductions).plan()
         except TooLarge:

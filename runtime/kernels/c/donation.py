@@ -37,7 +37,7 @@ class DonatingPlanner(GraphPlanner):
 
     def _made(self, graph: Graph, given: Sequence[Any], symbols: Symbols | None = None) -> PlannedProgram:
         try:
-            program = fuse(graph, given, supports, split_for_cpu)
+            program = fuse(graph, given, supports, split_for_cpu, tiled=False)
         except Unsettled:
             raise
         except Unfusable as error:
