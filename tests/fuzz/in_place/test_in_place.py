@@ -1,10 +1,10 @@
 """Random programs that write in place, as Python runs them with torch and as they are compiled.
 
 What torch runs is compiled and equal, or refused by name (E305); nothing else happens. `PYTHONPATH=tests/support python
-tests/fuzz/test_in_place.py 0 20000` runs more of them and prints what became of them; `rebinds` behind the numbers has
-blocks bind names anew to what shares memory, and `nested` has lists of lists (`nested_list_programs.py`), with `given`
-of lengths that nobody knows. With `optional` variables may be None, and with `arguments` what a program was given goes
-into its lists (`optional_programs.py`, `optional_list_programs.py`).
+tests/fuzz/in_place/test_in_place.py 0 20000` runs more of them and prints what became of them; `rebinds` behind the
+numbers has blocks bind names anew to what shares memory, and `nested` has lists of lists (`nested_list_programs.py`),
+with `given` of lengths that nobody knows. With `optional` variables may be None, and with `arguments` what a program
+was given goes into its lists (`optional_programs.py`, `optional_list_programs.py`).
 """
 
 from __future__ import annotations
