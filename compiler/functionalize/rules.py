@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..ir.node import Node
 from ..ops.registry import OPS, Trait
-from ..types.types import ListType, OptionalType, TensorType, is_differentiable, is_subtype, unify
+from ..types.types import ListType, OptionalType, TensorType, is_differentiable, is_subtype, is_tensor, unify
 from .arguments import ask_argument, is_argument
 from .calls import share
 from .lists import MAX_CHOICES, depth_of, element, list_result, makes_list_of_objects, slots_of, write_list
@@ -93,7 +93,11 @@ def _same_object(f: Walker, node: Node, places: Sequence[Place]) -> bool:
     if isinstance(place, Items) or type_of(place) == type:
         f.places[node.output] = place
         return True
-    if not isinstance(type, OptionalType):
+    if isinstance(type, OptionalType):
+        # Of a tensor the annotation stays: its text compiles to the same again.
+        if is_tensor(type.element):
+            return False
+    else:
         place = there(place)
     if (is_object(place) or is_none(place)) and is_subtype(type_of(place), type):
         f.places[node.output] = place

@@ -213,7 +213,9 @@ def test_every_function_is_a_formula_or_is_called() -> None:
     formulas = {formula_name(op.schema) for op in OPS.all()}
     everything = "\n".join(formula_files().values())
     for name in _own_functions():
-        assert name in formulas or everything.count(f"{name}(") > 1, f"{name} is the formula of no op"
+        # What derived texts have in place of a formula is named after it.
+        is_formula = name.removeprefix("filled_") in formulas
+        assert is_formula or everything.count(f"{name}(") > 1, f"{name} is the formula of no op"
 
 
 @pytest.mark.parametrize("name", _own_functions())

@@ -13,6 +13,7 @@ from gradscript.compiler.fusion.program import Program
 from gradscript.compiler.fusion.refusals import Unsettled
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.types.open_sizes import Symbols
+from gradscript.runtime.execution.function_executor import forget_compiled
 from gradscript.runtime.face import function, transforms
 from gradscript.runtime.kernels.reference import run_program
 from gradscript.runtime.kernels.runner import KernelGraph, KernelGroup
@@ -98,8 +99,8 @@ def kernel_device(monkeypatch: pytest.MonkeyPatch, runner: Runner | None = None)
             patch.setattr(module, "device_of", _device_of)
         for module in (function, transforms):
             patch.setattr(module, "any_on_device", any_torch)
-        # What was prepared for the CPU is not for this device, nor the other way round.
-        calls.forget_calls()
+        # What was prepared for the CPU, or for another runner, is not for this device, nor the other way round.
+        forget_compiled()
         yield runs
-    calls.forget_calls()
+    forget_compiled()
     remove()

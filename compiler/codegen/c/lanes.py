@@ -1,7 +1,8 @@
 """How many points of a short loop a compiler is told to compute side by side.
 
 Left alone it takes as many as a register of the machine holds, and goes through what is left of a row one by one:
-of 61 points three times 16, and then 13.
+of 61 points three times 16, and then 13. Loops that add up are left alone: a sum in other parts has other last bits,
+and would not be that of a row whose length is known when it runs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ SINGLE = 0.9
 def lanes_of(loop: AxisLoop, extent: int) -> int:
     """Points to compute side by side in a loop of so many; 0 where the compiler is to decide."""
     size = max(map(_bytes, loop.body), default=0)
-    if size not in (4, 8):
+    if size not in (4, 8) or any(isinstance(item, Accumulate) for item in loop.body):
         return 0
     costs = {bytes // size: cost for bytes, cost in COSTS}
     most, *_ = costs
@@ -28,7 +29,7 @@ def lanes_of(loop: AxisLoop, extent: int) -> int:
 
 def _bytes(item: Item) -> int:
     """Of a number that an item computes: halves are computed in float32, and bools are what numbers are chosen by."""
-    if not isinstance(item, Accumulate | Evaluate):
+    if not isinstance(item, Evaluate):
         return 0
-    dtype = item.reduce.dtype if isinstance(item, Accumulate) else item.statement.dtype
+    dtype = item.statement.dtype
     return 4 if dtype.is_half else dtype.itemsize

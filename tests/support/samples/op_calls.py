@@ -28,6 +28,7 @@ from samples.array_derivatives import concrete
 from samples.arrays import Call, Leaf, probability, t
 
 _FIXED: dict[str, list[Any]] = {
+    "aten::bitwise_not.int": [2],
     "aten::size.int": [t(3, 4), 1],
     "aten::stride.int": [t(3, 4), 1],
     "aten::device": ["cpu"],

@@ -24,7 +24,7 @@ int layer_norm_backward_partial(
             const float rstd = rstd_ptr[c * size_r + r];
             float total = 0.0f;
             float total_1 = 0.0f;
-            #pragma omp simd simdlen(8) reduction(+ : total, total_1)
+            #pragma omp simd reduction(+ : total, total_1)
             for (int64_t j = 0; j < 61; ++j) {
                 const float grad = grad_output_ptr[61 * c * size_r + j + 61 * r];
                 grad_b[j] += grad;
