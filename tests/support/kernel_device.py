@@ -99,8 +99,19 @@ def kernel_device(monkeypatch: pytest.MonkeyPatch, runner: Runner | None = None)
             patch.setattr(module, "device_of", _device_of)
         for module in (function, transforms):
             patch.setattr(module, "any_on_device", any_torch)
-        # What was prepared for the CPU, or for another runner, is not for this device, nor the other way round.
-        forget_compiled()
+        # What was prepared for the CPU is not for this device, nor the other way round.
+        calls.forget_calls()
+        _forget_other_runners(runner or runs)
         yield runs
-    forget_compiled()
+    calls.forget_calls()
     remove()
+
+
+def _forget_other_runners(runner: object) -> None:
+    """Graphs keep what runs them: of another runner than the last one, all that was compiled goes."""
+    if _LAST and _LAST[0] is not runner:
+        forget_compiled()
+    _LAST[:] = [runner]
+
+
+_LAST: list[object] = []
