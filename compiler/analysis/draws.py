@@ -1,4 +1,4 @@
-"""Whether a graph draws random numbers, looked at through calls."""
+"""Whether a graph draws random numbers, or has ops of other traits, looked at through calls."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ def is_random(node: Node) -> bool:
 
 def draws(graph: Graph) -> bool:
     """Whether running a graph, or a function that it calls, draws random numbers."""
+    return runs_any(graph, Trait.RANDOM)
+
+
+def runs_any(graph: Graph, traits: Trait) -> bool:
+    """Whether a graph, or a function that it calls, has an op with one of some traits."""
     pending, seen = [graph], {graph}
     while pending:
         for node in pending.pop().all_nodes():
-            if is_random(node):
+            op = OPS.of(node.schema)
+            if op is not None and op.has(traits):
                 return True
             called = called_graph(node, graph)
             if called is not None and called not in seen:

@@ -13,14 +13,13 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from ...compiler.analysis.draws import draws
+from ...compiler.analysis.draws import runs_any
 from ...compiler.autodiff import Gradient
 from ...compiler.fusion.fuse import Unfusable, Unrepeatable, kernel_gradient
 from ...compiler.fusion.seeds import open_inputs
 from ...compiler.fusion.unasked import float_key, open_seeds
 from ...compiler.ir.graph import Graph
-from ...compiler.ir.node import Node
-from ...compiler.ops.registry import OPS, Op, Trait
+from ...compiler.ops.registry import Trait
 from ...compiler.shapes.propagate import ShapeError
 from ...compiler.specialize.optionals import specialize_optionals
 from ...lang.collection import collection_paused
@@ -188,18 +187,10 @@ def _gradient_for(program: CompiledGraph, arguments: Sequence[Any], key: Key) ->
         try:
             return kernel_gradient(graph, arguments, wanted), True
         except Unrepeatable:
-            if _has_effects(graph):
+            # Computed once more, these would draw other numbers, or print once more.
+            if runs_any(graph, Trait.RANDOM | Trait.SIDE_EFFECT):
                 raise
             return kernel_gradient(graph, arguments, wanted, once=True), False
-
-
-def _has_effects(graph: Graph) -> bool:
-    """Whether computing a graph once more would draw other numbers, or print once more."""
-    return draws(graph) or any(op is not None and op.has(Trait.SIDE_EFFECT) for op in map(_op, graph.all_nodes()))
-
-
-def _op(node: Node) -> Op | None:
-    return OPS.of(node.schema)
 
 
 def _made_anew(found: Differentiated, graph: Graph, key: Key, *, whole: bool) -> Differentiated:

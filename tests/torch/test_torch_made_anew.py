@@ -33,6 +33,13 @@ def listed(xs: List[Tensor], w: Optional[Tensor]):
 def shifted(x, bias):
     return square(x) * 2 + bias
 
+def told(x):
+    print("computed")
+    return torch.tanh(square(x))
+
+def telling(x):
+    return told(x) * x
+
 def dropped(x):
     return square(F.dropout(x, 0.5))
 """)
@@ -153,3 +160,13 @@ def test_what_is_drawn_is_drawn_once(runs: KernelRuns | None) -> None:
         kept = first.detach() != 0
         torch.testing.assert_close(first.detach(), torch.where(kept, 20 * x.detach(), 0.0))
         torch.testing.assert_close(second, torch.where(kept, 20.0, 0.0).double())
+
+
+def test_what_is_printed_is_printed_once(runs: KernelRuns | None, capsys: pytest.CaptureFixture[str]) -> None:
+    x = drawn(5)
+    for _ in range(2):
+        (first,) = torch.autograd.grad(UNIT.telling(x).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), x)
+        assert capsys.readouterr().out == "computed\n"
+        (wanted,) = torch.autograd.grad((torch.tanh(square(x)) * x).sum(), x, create_graph=True)
+        same([first, second], [wanted, *torch.autograd.grad(wanted.sum(), x)])
