@@ -3,6 +3,9 @@
 from .patterns import pattern
 
 _PERCENT = pattern(r"%(\\w+)")      # what `re.compile` gives, to whoever uses it
+
+A group that is repeated possessively ends in `| (?!)`, which matches nothing. Python before 3.11.5 goes on where the
+group's last failure stopped reading instead of where it began (python/cpython#106052); an alternative begins there.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ from ..patterns import pattern
 MAX_INT = 2**63 - 1
 """The largest int: values are 64 bits wide."""
 
-_DIGITS = r"[0-9](?:_?[0-9])*+"
-_INT = pattern(r"0(?:_?0)*+|[1-9](?:_?[0-9])*+")
-_PREFIXED = pattern(r"0(?:[xX](?:_?[0-9a-fA-F])++|[oO](?:_?[0-7])++|[bB](?:_?[01])++)")
+_DIGITS = r"[0-9](?:_?[0-9]|(?!))*+"
+_INT = pattern(r"0(?:_?0|(?!))*+|[1-9](?:_?[0-9]|(?!))*+")
+_PREFIXED = pattern(r"0(?:[xX](?:_?[0-9a-fA-F]|(?!))++|[oO](?:_?[0-7]|(?!))++|[bB](?:_?[01]|(?!))++)")
 _FLOAT = pattern(rf"(?:{_DIGITS}\.(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?|{_DIGITS}[eE][+-]?{_DIGITS}")
 _COMPLEX = pattern(rf"(?:{_FLOAT.pattern}|{_DIGITS})[jJ]")
 

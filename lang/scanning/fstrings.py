@@ -16,8 +16,8 @@ from .tokens import BRACKETS, ERROR, KEYWORDS, WORD, Token
 
 START, TEXT, OPEN, SPEC, CLOSE, END = KINDS = ("FSTART", "FTEXT", "FOPEN", "FSPEC", "FCLOSE", "FEND")
 
-_TEXT = pattern(r"(?: [^{}\\] | \\N\{[^}]*\} | \\[^{}] | \\(?=[{}]) | \{\{ | \}\} )*+", re.DOTALL | re.VERBOSE)
-_RAW_TEXT = pattern(r"(?: [^{}] | \{\{ | \}\} )*+", re.DOTALL | re.VERBOSE)
+_TEXT = pattern(r"(?: [^{}\\] | \\N\{[^}]*\} | \\[^{}] | \\(?=[{}]) | \{\{ | \}\} | (?!) )*+", re.DOTALL | re.VERBOSE)
+_RAW_TEXT = pattern(r"(?: [^{}] | \{\{ | \}\} | (?!) )*+", re.DOTALL | re.VERBOSE)
 _FORMAT_TEXT = pattern(r"[^{}]*+", re.DOTALL)
 _ENDS_FIELD = pattern(r"\s*[!:}]")
 _CONVERSION = pattern(r"\s*(?:!\s*([A-Za-z]*)\s*)?")

@@ -19,7 +19,7 @@ MAX_BRACKETS = 50_000
 MAX_MISTAKES = 1_000
 """Mistakes in the tokens, reported or not, after which the text is taken for something else than source."""
 
-_LEADING = re.compile(r"(?:[ \t\f]*+(?:#[^\r\n]*+)?(?:\r\n?|\n))*+(?P<indentation>[ \t\f]*+)")
+_LEADING = re.compile(r"(?:[ \t\f]*+(?:#[^\r\n]*+)?(?:\r\n?|\n)|(?!))*+(?P<indentation>[ \t\f]*+)")
 _WORD = re.compile(r"\w*+")
 _ILLEGAL = re.compile("[\0\ud800-\udfff]")
 _LINE_END = re.compile(r"[\r\n]|\Z")
