@@ -97,7 +97,20 @@ def choose_aggregation(chosen: Aggregation) -> None:
 
 
 def copy_repeated(df: Graph, copy: str) -> None:
-    """Make each gradient that a backward returns a second time a copy."""
+    """Make each gradient that a backward returns a second time a copy.
+
+    Before:
+        graph df(%g : Tensor):
+          return (%g, %g)
+    After:
+        graph df(%g : Tensor):
+          %g.1 : Tensor = prim::GradOf[name="aten::clone"](%g)
+            block():
+              %1 : None = prim::Constant[value=None]()
+              %2 : Tensor = aten::clone(%g, %1)
+              return (%2)
+          return (%g, %g.1)
+    """
     returned: set[Value] = set()
     for index, gradient in enumerate(df.outputs):
         if gradient in returned and is_tensor(gradient.type) and gradient.type != UNDEFINED:

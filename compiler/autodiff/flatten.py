@@ -17,7 +17,17 @@ from ..types.types import TupleType, Type
 
 
 def flatten_signature(graph: Graph) -> Graph:
-    """A copy with one input and one output per element of the tuples among them; the graph itself if it has none."""
+    """A copy with one input and one output per element of the tuples among them; the graph itself if it has none.
+
+    Before:
+        graph f(%pair : Tuple[Tensor, Tensor]):
+          %x : Tensor, %y : Tensor = prim::TupleUnpack(%pair)
+          %swapped : Tuple[Tensor, Tensor] = prim::TupleConstruct(%y, %x)
+          return (%swapped)
+    After:
+        graph f(%pair_0 : Tensor, %pair_1 : Tensor):
+          return (%pair_1, %pair_0)
+    """
     if not any(isinstance(v.type, TupleType) for v in (*graph.inputs, *graph.outputs)):
         return graph
     flat = Graph(graph.name, graph.functions, graph.span, graph.title)
@@ -31,6 +41,7 @@ def flatten_signature(graph: Graph) -> Graph:
     for old, new in env.items():
         old.replace_uses_with(new)
     outputs = list(copied.outputs)
+    copied.body.ret.replace_inputs(())
     builder.returns(*(leaf for value in outputs for leaf in taken_apart(builder, value)))
     lower_tuples(flat)
     return flat

@@ -38,7 +38,30 @@ _PASSED_ON = frozenset(
 
 
 def answer_requires_grad(graph: Graph, asked: Mapping[Value, Answer]) -> None:
-    """Put an answer in the place of every `x.requires_grad`; `asked` are those of the inputs, False where left out."""
+    """Put an answer in the place of every `x.requires_grad`; `asked` are those of the inputs, False where left out.
+
+    Before, where x is asked for:
+        graph f(%x : Tensor, %w : Tensor, %flag : bool):
+          %y : Tensor = prim::If(%flag)
+            block():
+              return (%x)
+            block():
+              return (%w)
+          %1 : bool = prim::requires_grad(%x)
+          %2 : bool = prim::requires_grad(%y)
+          return (%1, %2)
+    After:
+        graph f(%x : Tensor, %w : Tensor, %flag : bool):
+          %1 : bool = prim::If(%flag)
+            block():
+              %2 : bool = prim::Constant[value=True]()
+              return (%2)
+            block():
+              %3 : bool = prim::Constant[value=False]()
+              return (%3)
+          %4 : bool = prim::Constant[value=True]()
+          return (%4, %1)
+    """
     if not asks(graph):
         return
     answers: dict[Value, Answer] = {}

@@ -53,7 +53,24 @@ _NEVER = Trait.RANDOM | Trait.SIDE_EFFECT | Trait.NONDIFFERENTIABLE | Trait.SHAP
 
 
 def create_autodiff_subgraphs(graph: Graph, threshold: int = CREATE_THRESHOLD) -> list[Node]:
-    """Gather what can be differentiated, in every block; the new nodes in program order."""
+    """Gather what can be differentiated, in every block; the new nodes in program order.
+
+    Before:
+        graph f(%x : Tensor[requires_grad=True], %i : int):
+          %1 : Tensor = aten::sin(%x)
+          %2 : Tensor = aten::mul.Tensor(%1, %x)
+          %3 : str = aten::str(%i)
+          return (%2, %3)
+    After:
+        graph f(%x : Tensor[requires_grad=True], %i : int):
+          %1 : Tensor = prim::DifferentiableGraph(%x)
+            block(%x.1 : Tensor[requires_grad=True]):
+              %2 : Tensor = aten::sin(%x.1)
+              %3 : Tensor = aten::mul.Tensor(%2, %x.1)
+              return (%3)
+          %4 : str = aten::str(%i)
+          return (%1, %4)
+    """
     made: list[Node] = []
     pending = [graph.body]
     activity = Activity(graph)

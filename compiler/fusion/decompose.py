@@ -50,7 +50,22 @@ def decompose(graph: Graph) -> bool:
 
 
 def take_apart(graph: Graph) -> bool:
-    """Replace ops that the library defines in terms of others and gives no derivative of their own."""
+    """Replace ops that the library defines in terms of others and gives no derivative of their own.
+
+    Before:
+        graph f(%x : Tensor):
+          %unbiased : bool = prim::Constant[value=True]()
+          %1 : Tensor = aten::std(%x, %unbiased)
+          return (%1)
+    After:
+        graph f(%x : Tensor):
+          %unbiased : bool = prim::Constant[value=True]()
+          %1 : None = prim::Constant[value=None]()
+          %2 : int = aten::Int.bool(%unbiased)
+          %3 : bool = prim::Constant[value=False]()
+          %4 : Tensor = aten::std.correction(%x, %1, %2, %3)
+          return (%4)
+    """
     return rewrite_nodes(graph, lambda node: _replace(node, definition))
 
 

@@ -1,15 +1,5 @@
 """Straight stretches of any block, gathered in prim::FusionGroup nodes: what lies between control flow is kernels.
 
-    graph f(%x):                                   graph f(%x):
-      %y = prim::Loop(%n, %true, %x)                 %y = prim::Loop(%n, %true, %x)
-        block(%i, %z):                                 block(%i, %z):
-          %1 = aten::tanh(%z)                            %2 = prim::FusionGroup[name="f_1"](%z)
-          %2 = aten::mul.Tensor(%1, %z)      ─▶            block(%z.1):
-          %3 = aten::Float.Tensor(%s)                        %1 = aten::tanh(%z.1)
-          …                                                  %4 = aten::mul.Tensor(%1, %z.1)
-                                                             return (%4)
-                                                         %3 = aten::Float.Tensor(%s)
-
 A node joins the group that stands before it if nothing between the two depends on that group and it on that; borders
 that have nothing to do with the group go before it. Nothing moves over control flow, or over what has an effect.
 """
@@ -51,6 +41,22 @@ def create_fusion_groups(graph: Graph, known: Mapping[Value, Any]) -> Parts | No
     """Gather the stretches of every block. None for a graph without a border, which stays as it is.
 
     `known` is what `settle_shapes` gives for the graph.
+
+    Before:
+        graph f(%x : Tensor[float32, rank=1], %s : Tensor[float32, rank=0]):
+          %1 : Tensor[float32, rank=1] = aten::tanh(%x)
+          %2 : Tensor[float32, rank=1] = aten::mul.Tensor(%1, %x)
+          %3 : float = aten::Float.Tensor(%s)
+          return (%2, %3)
+    After:
+        graph f(%x : Tensor[float32, rank=1], %s : Tensor[float32, rank=0]):
+          %1 : float = aten::Float.Tensor(%s)
+          %2 : Tensor[float32, rank=1] = prim::FusionGroup[name="f_1"](%x)
+            block(%x.1 : Tensor[float32, rank=1]):
+              %3 : Tensor[float32, rank=1] = aten::tanh(%x.1)
+              %4 : Tensor[float32, rank=1] = aten::mul.Tensor(%3, %x.1)
+              return (%4)
+          return (%2, %1)
     """
     reasons = _reasons(graph, known)
     borders = {node: reason for node, reason in reasons.items() if reason}

@@ -60,7 +60,27 @@ def require_accepted(graph: Graph, known: Mapping[Value, Any]) -> None:
 
 def keep_refusing(graph: Graph) -> Graph:
     """The graph with the values that its gradients start from as further results, where an op might refuse what such
-    a value is computed from: nobody reads it, and what is wrong is told all the same."""
+    a value is computed from: nobody reads it, and what is wrong is told all the same.
+
+    Before:
+        graph f(%x : Tensor, %i : Tensor, %g : Tensor):
+          %dim : int = prim::Constant[value=0]()
+          %no : bool = prim::Constant[value=False]()
+          %y : Tensor = aten::gather(%x, %dim, %i, %no)
+          %loss : Tensor = aten::exp(%y)
+          %1 : Tensor = prim::scalar_seed(%loss)
+          %2 : Tensor = aten::mul.Tensor(%1, %g)
+          return (%2)
+    After:
+        graph f(%x : Tensor, %i : Tensor, %g : Tensor):
+          %dim : int = prim::Constant[value=0]()
+          %no : bool = prim::Constant[value=False]()
+          %y : Tensor = aten::gather(%x, %dim, %i, %no)
+          %loss : Tensor = aten::exp(%y)
+          %1 : Tensor = prim::scalar_seed(%loss)
+          %2 : Tensor = aten::mul.Tensor(%1, %g)
+          return (%2, %loss)
+    """
     if not _looks_at_elements(graph):
         return graph
     copied = graph.copy()

@@ -1,14 +1,5 @@
 """What a forward of halves keeps of rows for its backward, in float32: maxima, sums, means and what follows from them.
 
-    graph f(%x : bfloat16[n, d]):            graph f(%x : bfloat16[n, d]):
-      %m = aten::amax(%x, …)                   %m = aten::amax(%x, …)
-      …                                        …
-      return (%y, %m)                 →        %wide = aten::to.dtype[unrounded=True](%m, float32)
-                                               return (%y, %wide)
-
-    graph df(%g, %x, %m):                    graph df(%g, %x, %wide : float32[n, 1]):
-      …                                        %m = aten::to.dtype[unrounded=True](%wide, bfloat16)
-
 A kernel computes halves in float32, and rounds what it stores. A sum of exponentials that is rounded to 8 bits puts
 every probability of its row off by as much, so what is kept is what was computed. Whoever asks for a statistic gets it
 in the dtype that it has; one that is a result and kept as well is stored twice.
@@ -41,6 +32,39 @@ def with_wide_statistics(gradient: Gradient, metas: Sequence[Any]) -> Gradient:
     """The gradient whose `f` gives captured statistics of halves in float32, which its `df` takes.
 
     `metas` are what is known of the arguments.
+
+    Before:
+        graph f(%x : Tensor[bfloat16, rank=2]):
+          %dim : int = prim::Constant[value=1]()
+          %keep : bool = prim::Constant[value=True]()
+          %dims : List[int] = prim::ListConstruct(%dim)
+          %m : Tensor[bfloat16, rank=2] = aten::amax(%x, %dims, %keep)
+          %y : Tensor[bfloat16, rank=2] = aten::mul.Tensor(%x, %m)
+          return (%y, %m)
+        graph df(%g : Tensor[bfloat16, rank=2], %m : Tensor[bfloat16, rank=2]):
+          %1 : Tensor[bfloat16, rank=2] = aten::mul.Tensor(%g, %m)
+          return (%1)
+    After:
+        graph f(%x : Tensor[bfloat16, rank=2]):
+          %dim : int = prim::Constant[value=1]()
+          %keep : bool = prim::Constant[value=True]()
+          %dims : List[int] = prim::ListConstruct(%dim)
+          %m : Tensor[bfloat16, rank=2] = aten::amax(%x, %dims, %keep)
+          %y : Tensor[bfloat16, rank=2] = aten::mul.Tensor(%x, %m)
+          %1 : int = prim::Constant[value=6]()
+          %2 : bool = prim::Constant[value=False]()
+          %3 : bool = prim::Constant[value=False]()
+          %4 : None = prim::Constant[value=None]()
+          %m.1 : Tensor[float32, rank=2] = aten::to.dtype[unrounded=True](%m, %1, %2, %3, %4)
+          return (%y, %m, %m.1)
+        graph df(%g : Tensor[bfloat16, rank=2], %m : Tensor[float32, rank=2]):
+          %1 : int = prim::Constant[value=15]()
+          %2 : bool = prim::Constant[value=False]()
+          %3 : bool = prim::Constant[value=False]()
+          %4 : None = prim::Constant[value=None]()
+          %m.1 : Tensor[bfloat16, rank=2] = aten::to.dtype[unrounded=True](%m, %1, %2, %3, %4)
+          %5 : Tensor[bfloat16, rank=2] = aten::mul.Tensor(%g, %m.1)
+          return (%5)
     """
     if not any(_half(gradient.f.outputs[i]) for i in gradient.captured_outputs):
         return gradient

@@ -190,7 +190,22 @@ def known_values(
 
 
 def all_defined(df: Graph) -> Graph:
-    """A copy of a backward for gradients that are all there."""
+    """A copy of a backward for gradients that are all there.
+
+    Before:
+        graph df(%g : Tensor, %h : Tensor, %x : Tensor):
+          %1 : Tensor = prim::GradOf[name="aten::mul.Tensor"](%g)
+            block():
+              %2 : Tensor = aten::mul.Tensor(%g, %x)
+              return (%2)
+          %3 : Tensor = prim::AutogradAdd(%1, %h)
+          return (%3)
+    After:
+        graph df(%g : Tensor, %h : Tensor, %x : Tensor):
+          %1 : Tensor = aten::mul.Tensor(%g, %x)
+          %2 : Tensor = prim::AutogradAdd(%1, %h)
+          return (%2)
+    """
     copied = df.copy()
     for node in [n for n in copied.all_nodes() if n.kind == "prim::GradOf"]:
         splice(node, node.blocks[0])

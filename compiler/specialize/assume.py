@@ -1,19 +1,5 @@
 """What runs had in common in the middle of a graph, taken for granted: each behind a prim::BailOut.
 
-Before, where all of four elements were chosen each time:
-    graph f(%x : Tensor, %m : Tensor):
-      %y : Tensor = aten::masked_select(%x, %m)
-      %1 : List[int] = aten::size(%y)
-      %2 : Tensor = aten::expand(%x, %1, False)
-      return (%2)
-After:
-    graph f(%x : Tensor, %m : Tensor):
-      %y : Tensor = aten::masked_select(%x, %m)
-      %1 : Tensor[float32, rank=1] = prim::BailOut[dtype=6, point=0, shape=[4]](%y, %x, %y)
-      %2 : List[int] = aten::size(%1)
-      %3 : Tensor = aten::expand(%x, %2, False)
-      return (%3)
-
 Where what is said of its first input does not hold, the run leaves: it goes on behind the same point of the graph as it
 was, with the other inputs, which are all that lives on there. So nothing is computed twice, and no effect happens
 again. Behind it, the output is known to be what is said: shapes that follow are settled as those of arguments are.
@@ -22,7 +8,7 @@ again. Behind it, the output is known to be what is said: shapes that follow are
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..analysis.points import Points
 from ..ir.builder import Builder
@@ -31,7 +17,7 @@ from ..ir.node import Value
 from ..ops.meta import UNKNOWN, Abstract, Meta, is_known
 from ..ops.registry import OPS, Trait
 from ..shapes.propagate import propagate_shapes
-from ..types.types import BOOL, INT, NUMBER, TensorType, is_tensor
+from ..types.types import BOOL, INT, NUMBER, NUMBERS, STR, TensorType, is_tensor
 
 BAIL_OUT = "prim::BailOut"
 MAX_ROUNDS = 8
@@ -49,11 +35,46 @@ def may_be_assumed(value: Value) -> bool:
     return is_tensor(value.type) or value.type in (INT, BOOL, NUMBER)
 
 
+def assume_inputs(graph: Graph, common: Sequence[Any]) -> None:
+    """Take for granted the numbers and texts that runs were called with; None stands for one that is not known.
+
+    Before, where n was 2 each time:
+        graph f(%x : Tensor, %n : int):
+          %1 : Tensor = aten::mul.Scalar(%x, %n)
+          return (%1)
+    After:
+        graph f(%x : Tensor, %n : int):
+          %1 : int = prim::Constant[value=2]()
+          %2 : Tensor = aten::mul.Scalar(%x, %1)
+          return (%2)
+    """
+    builder = Builder(graph, before=graph.body.param.next, span=graph.span)
+    for value, known in zip(graph.inputs, common, strict=True):
+        if known is not None and (value.type in NUMBERS or value.type == STR) and value.use_count:
+            value.replace_uses_with(builder.constant(known, value.type))
+
+
 def assume(graph: Graph, points: Points, arguments: Sequence[Abstract], seen: Mapping[int, Seen]) -> None:
     """Take for granted what was seen at points of a graph, as far as it does not follow from the arguments.
 
     The points may be those of the graph before numbers became constants. ShapeError where an op that is sure to run
     refuses what follows.
+
+    Before, where all of four elements were chosen each time:
+        graph f(%x : Tensor, %m : Tensor):
+          %y : Tensor = aten::masked_select(%x, %m)
+          %1 : List[int] = aten::size(%y)
+          %no : bool = prim::Constant[value=False]()
+          %2 : Tensor = aten::expand(%x, %1, %no)
+          return (%2)
+    After:
+        graph f(%x : Tensor, %m : Tensor):
+          %y : Tensor = aten::masked_select(%x, %m)
+          %1 : Tensor[float32, rank=1] = prim::BailOut[dtype=6, point=0, shape=[4]](%y, %x, %y)
+          %2 : List[int] = aten::size(%1)
+          %no : bool = prim::Constant[value=False]()
+          %3 : Tensor = aten::expand(%x, %2, %no)
+          return (%3)
     """
     left = {point: (known, points.live_behind(point)) for point, known in seen.items()}
     for _ in range(MAX_ROUNDS if left else 0):

@@ -15,6 +15,24 @@ def specialize_optionals(graph: Graph, absent: Collection[int]) -> Graph:
 
     The inputs stay, with their types; tests of them against None are decided, in called functions without a pair
     too.
+
+    Before, where none is absent:
+        graph f(%x : Tensor, %bias : Optional[Tensor]):
+          %none : None = prim::Constant[value=None]()
+          %given : bool = aten::__isnot__(%bias, %none)
+          %y : Tensor = prim::If(%given)
+            block():
+              %b : Tensor = prim::unchecked_unwrap_optional(%bias)
+              %1 : Tensor = aten::mul.Tensor(%x, %b)
+              return (%1)
+            block():
+              return (%x)
+          return (%y)
+    After:
+        graph f(%x : Tensor, %bias : Optional[Tensor]):
+          %bias.1 : Tensor = prim::unchecked_unwrap_optional(%bias)
+          %y : Tensor = aten::mul.Tensor(%x, %bias.1)
+          return (%y)
     """
     specialized = graph.without_closure()
     if specialized is graph:

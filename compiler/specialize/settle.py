@@ -38,6 +38,26 @@ def settle_shapes(
     `keep_pairs` leaves calls of functions that have a backward of their own; without `unroll` loops stay; without
     `all_defined` any tensor among the inputs may yet turn out to be an undefined gradient. Numbers among the arguments
     that are known become constants too; pass UNKNOWN for one that is not to.
+
+    Before, for x of 2 × 3:
+        graph f(%x : Tensor):
+          %one : int = prim::Constant[value=1]()
+          %d : int = aten::dim(%x)
+          %flat : bool = aten::eq.int(%d, %one)
+          %y : Tensor = prim::If(%flat)
+            block():
+              %1 : Tensor = aten::exp(%x)
+              return (%1)
+            block():
+              %size : List[int] = aten::size(%x)
+              %2 : Tensor = aten::sum_to_size(%x, %size)
+              return (%2)
+          return (%y)
+    After:
+        graph f(%x : Tensor[float32, rank=2]):
+          %size : List[int] = prim::Constant[value=[2, 3]]()
+          %y : Tensor[float32, rank=2] = aten::sum_to_size(%x, %size)
+          return (%y)
     """
     if all_defined:
         _drop_undefined(graph, arguments)
@@ -56,7 +76,24 @@ def settle_shapes(
 
 
 def settle_rounds(graph: Graph, arguments: Sequence[Any]) -> None:
-    """As `settle_shapes`, with short loops of as many rounds as are decided written out, and no others."""
+    """As `settle_shapes`, with short loops of as many rounds as are decided written out, and no others.
+
+    Before, for x of 2 × 3:
+        graph f(%x : Tensor):
+          %always : bool = prim::Constant[value=True]()
+          %axis : int = prim::Constant[value=0]()
+          %n : int = aten::size.int(%x, %axis)
+          %y : Tensor = prim::Loop(%n, %always, %x)
+            block(%i : int, %z : Tensor):
+              %1 : Tensor = aten::tanh(%z)
+              return (%always, %1)
+          return (%y)
+    After:
+        graph f(%x : Tensor[float32, rank=2]):
+          %1 : Tensor[float32, rank=2] = aten::tanh(%x)
+          %y : Tensor[float32, rank=2] = aten::tanh(%1)
+          return (%y)
+    """
     for _ in range(MAX_ROUNDS):
         settle_shapes(graph, arguments, unroll=False)
         if not write_out_loops(graph):

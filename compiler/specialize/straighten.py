@@ -1,19 +1,5 @@
 """A program for arguments of known shapes, written out: loops whose rounds are known round by round, lists by element.
 
-Before, for n = 2:
-    graph f(%x : Tensor, %n : int):
-      %always : bool = prim::Constant[value=True]()
-      %y : Tensor = prim::Loop(%n, %always, %x)
-        block(%i : int, %z : Tensor):
-          %1 : Tensor = aten::tanh(%z)
-          return (%always, %1)
-      return (%y)
-After:
-    graph f(%x : Tensor, %n : int):
-      %1 : Tensor = aten::tanh(%x)
-      %2 : Tensor = aten::tanh(%1)
-      return (%2)
-
 So each value of a round is a value of its own, which may be kept or not, and lives no longer than it has to; in a loop,
 what its rounds keep stands in lists until the last of them is undone.
 """
@@ -44,6 +30,20 @@ def straighten(graph: Graph, shapes: Sequence[Abstract], *, keep_pairs: bool = T
     """A copy for inputs of these shapes. `keep_pairs` leaves calls of functions with a backward of their own.
 
     Where shapes do not fit, the copy is the graph as it is: running it will say so.
+
+    Before, for n = 2:
+        graph f(%x : Tensor, %n : int):
+          %always : bool = prim::Constant[value=True]()
+          %y : Tensor = prim::Loop(%n, %always, %x)
+            block(%i : int, %z : Tensor):
+              %1 : Tensor = aten::tanh(%z)
+              return (%always, %1)
+          return (%y)
+    After:
+        graph f(%x : Tensor[float32, rank=1], %n : int):
+          %1 : Tensor[float32, rank=1] = aten::tanh(%x)
+          %y : Tensor[float32, rank=1] = aten::tanh(%1)
+          return (%y)
     """
     straight = graph.without_closure()
     if straight is graph:

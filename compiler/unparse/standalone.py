@@ -56,7 +56,19 @@ def _with_ops(callee: Callee) -> Callee:
 
 
 def with_ops(graph: Graph) -> Graph:
-    """A copy with the ops in the place of calls of the library's formulas for them; itself where it has none."""
+    """A copy with the ops in the place of calls of the library's formulas for them; itself where it has none.
+
+    Before:
+        graph f(%x : Tensor):
+          %1 : Tensor = prim::CallFunction[callee="aten::relu"](%x)
+          return (%1)
+        graph aten::relu(%x : Tensor):
+          return (%x)
+    After:
+        graph f(%x : Tensor):
+          %1 : Tensor = aten::relu(%x)
+          return (%1)
+    """
     if not any(map(_calls_formula, graph.all_nodes())):
         return graph
     graph = graph.copy()
@@ -75,7 +87,27 @@ def _calls_formula(node: Node) -> bool:
 
 
 def spelled(graph: Graph) -> Graph:
-    """A copy that has nothing but what source can say, in the order in which emission leaves it."""
+    """A copy that has nothing but what source can say, in the order in which emission leaves it.
+
+    Before:
+        graph df(%g : Tensor, %x : Tensor):
+          %1 : Tensor = prim::GradOf[name="aten::mul.Tensor"](%g)
+            block():
+              %2 : Tensor = aten::mul.Tensor(%g, %x)
+              return (%2)
+          return (%1)
+    After:
+        graph df(%g : Tensor, %x : Tensor):
+          %1 : bool = prim::grad_defined(%g)
+          %2 : Tensor = prim::If(%1)
+            block():
+              %3 : Tensor = aten::mul.Tensor(%g, %x)
+              return (%3)
+            block():
+              %4 : Undefined = prim::AutogradZero()
+              return (%4)
+          return (%2)
+    """
     copied = graph.copy()
     open_grad_of(copied)
     _narrow_numbers(copied)

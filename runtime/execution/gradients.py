@@ -34,7 +34,20 @@ def ones_of(output: Any) -> Any:
 
 def specialized(df: Graph, types: Sequence[Type]) -> Graph:
     """A copy of a backward for gradients of known types, one for each that it takes: UNDEFINED for one that is not
-    there. A list keeps the type that it has."""
+    there. A list keeps the type that it has.
+
+    Before, where the second is not there:
+        graph df(%g : Tensor, %h : Tensor, %x : Tensor):
+          %1 : Tensor = aten::mul.Tensor(%g, %x)
+          %2 : Tensor = prim::AutogradAdd(%1, %h)
+          return (%2)
+    After:
+        graph df(%g : Tensor, %h : Tensor, %x : Tensor):
+          %1 : Undefined = prim::AutogradZero()
+          %2 : Tensor = aten::mul.Tensor(%g, %x)
+          %3 : Tensor = prim::AutogradAdd(%2, %1)
+          return (%3)
+    """
     graph = df.copy()
     first = graph.body.param.next
     assert first is not None
@@ -56,7 +69,19 @@ def settled(graph: Graph) -> Graph:
 
 
 def settle_for_shapes(graph: Graph, known: Sequence[Abstract]) -> None:
-    """Write into a graph that is to run on inputs of these abstract values alone what follows from them."""
+    """Write into a graph that is to run on inputs of these abstract values alone what follows from them.
+
+    Before, for g of 2 × 3 and x of 3:
+        graph df(%g : Tensor, %x : Tensor):
+          %size : List[int] = aten::size(%x)
+          %1 : Tensor = aten::sum_to_size(%g, %size)
+          return (%1)
+    After:
+        graph df(%g : Tensor[float32, rank=2], %x : Tensor[float32, rank=1]):
+          %size : List[int] = prim::Constant[value=[3]]()
+          %1 : Tensor[float32, rank=1] = aten::sum_to_size(%g, %size)
+          return (%1)
+    """
     run_recipe(graph, "settle_gradients")
     try:
         settle_shapes(graph, known, unroll=False)

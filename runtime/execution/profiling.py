@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 
 from ...compiler.analysis.points import Points
-from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Value
 from ...compiler.ops.meta import UNKNOWN, Abstract, Meta
 from ...compiler.shapes.propagate import ShapeError
-from ...compiler.specialize.assume import Seen, assume
+from ...compiler.specialize.assume import Seen, assume, assume_inputs
 from ...compiler.specialize.settle import settle_rounds
 from ...compiler.types.types import NUMBERS, STR, ListType, TensorType, Type
 from ..plans.build import PlanCache
@@ -79,15 +78,7 @@ class Specialization:
     def settle(self, graph: Graph) -> None:
         """Write what is taken for granted into a copy of the general graph."""
         points = Points(graph)
-        first = graph.body.param.next
-        assert first is not None
-        builder = Builder(graph, before=first, span=graph.span)
-        for value, known in zip(list(graph.inputs), self.common, strict=True):
-            if _is_number(value, known) and value.use_count:
-                uses = value.uses
-                constant = builder.constant(known, value.type)  # type: ignore[arg-type]  # one of the scalars
-                for use in uses:
-                    use.user.set_input(use.index, constant)
+        assume_inputs(graph, self.common)
         arguments = [_abstract(v, known) for v, known in zip(graph.inputs, self.common, strict=True)]
         # Where an op refuses these shapes, it is for the plan to say so, to each run.
         with suppress(ShapeError):
@@ -187,10 +178,6 @@ class Profile:
         graph = specialize_graph(general.graph, learned.settle, exact=self._exact)
         learned.plan = special_plan(graph, general.graph, self._callees, left)
         return learned.plan
-
-
-def _is_number(value: Value, known: Hashable) -> bool:
-    return known is not None and (value.type in NUMBERS or value.type == STR)
 
 
 def _abstract(value: Value, known: Hashable) -> Abstract:

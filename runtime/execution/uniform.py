@@ -1,10 +1,5 @@
 """Backwards of tensors that all have one shape: nothing was broadcast, so nothing is to be summed.
 
-    graph(%g : Tensor, %x : Tensor, %w : Tensor, %1 : List[int]):      graph(%g : Tensor, %x : Tensor, …):
-      %2 : Tensor = aten::mul.Tensor(%g, %w)                             %2 : Tensor = aten::mul.Tensor(%g, %w)
-      %3 : Tensor = aten::sum_to_size(%2, %1)                     ─▶     return (%2)
-      return (%3)
-
 Whether the shapes and sizes that go in are one is asked at each run, of lists' tensors too; tensors of no dimension, as
 the gradient of a loss, stand beside them.
 """
@@ -82,7 +77,18 @@ def uniformity(graph: Graph) -> Uniformity | None:
 
 
 def tie_to_one_shape(graph: Graph, leaders: Leaders) -> None:
-    """Rewrite a graph for inputs that are uniform, whose ranks are known by their types."""
+    """Rewrite a graph for inputs that are uniform, whose ranks are known by their types.
+
+    Before:
+        graph df(%g : Tensor[float32, rank=2], %w : Tensor[float32, rank=2], %size : List[int]):
+          %1 : Tensor = aten::mul.Tensor(%g, %w)
+          %2 : Tensor = aten::sum_to_size(%1, %size)
+          return (%2)
+    After:
+        graph df(%g : Tensor[float32, rank=2], %w : Tensor[float32, rank=2], %size : List[int]):
+          %1 : Tensor[float32, rank=2] = aten::mul.Tensor(%g, %w)
+          return (%1)
+    """
     _tie(graph, leaders)
     run_recipe(graph, "settle_gradients")
     run_recipe(graph, "run")

@@ -2,43 +2,150 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import textwrap
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from gradscript.compiler.autodiff.subgraphs import inline_autodiff_subgraphs
-from gradscript.compiler.fusion.decompose import decompose
+from gradscript.compiler.analysis.points import Points
+from gradscript.compiler.autodiff.aggregation import copy_repeated
+from gradscript.compiler.autodiff.flatten import flatten_signature
+from gradscript.compiler.autodiff.gradient import Gradient
+from gradscript.compiler.autodiff.requires_grad import answer_requires_grad
+from gradscript.compiler.autodiff.subgraphs import create_autodiff_subgraphs, inline_autodiff_subgraphs
+from gradscript.compiler.fusion.decompose import decompose, take_apart
+from gradscript.compiler.fusion.groups import Parts, create_fusion_groups
 from gradscript.compiler.fusion.join_slices import join_slices
+from gradscript.compiler.fusion.refusals import keep_refusing
+from gradscript.compiler.fusion.statistics import with_wide_statistics
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.ir.verify import verify
-from gradscript.compiler.ops.meta import Meta
+from gradscript.compiler.ops.meta import UNKNOWN, Meta
 from gradscript.compiler.parse_ir import parse_ir
 from gradscript.compiler.passes.simplification.eliminate_dead_code import eliminate_dead_code
+from gradscript.compiler.recompute.problem import all_defined
 from gradscript.compiler.shapes.propagate import propagate_shapes
+from gradscript.compiler.specialize.assume import assume, assume_inputs
+from gradscript.compiler.specialize.close import close_sizes, take_open_sizes
+from gradscript.compiler.specialize.optionals import specialize_optionals
+from gradscript.compiler.specialize.settle import settle_rounds, settle_shapes
+from gradscript.compiler.specialize.straighten import straighten
 from gradscript.compiler.spelling.order import drop_unchanged, order_results
-from gradscript.compiler.types.dtypes import FLOAT32
+from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT32
+from gradscript.compiler.types.open_sizes import Symbols
+from gradscript.compiler.types.types import TENSOR, UNDEFINED
+from gradscript.compiler.unparse.standalone import spelled, with_ops
+from gradscript.runtime.execution.gradients import settle_for_shapes, specialized
+from gradscript.runtime.execution.uniform import Leaders, tie_to_one_shape
 
-SHAPES = ((2, 32), (2, 16), (2, 16))
+ROOT = Path(__file__).parents[2]
+
+
+def _float(*shape: int) -> Meta:
+    return Meta(shape, FLOAT32)
+
+
+SHAPES = tuple(_float(*shape) for shape in ((2, 32), (2, 16), (2, 16)))
 """Of the tensors in the example of `join_slices`."""
 
 
 def _join_slices(graph: Graph) -> None:
-    join_slices(graph, propagate_shapes(graph, [Meta(shape, FLOAT32) for shape in SHAPES]))
+    join_slices(graph, propagate_shapes(graph, SHAPES))
     eliminate_dead_code(graph)
 
 
+def _grouped(graph: Graph) -> Graph:
+    parts = create_fusion_groups(graph, settle_shapes(graph, [_float(4), _float()]))
+    assert isinstance(parts, Parts)
+    return parts.graph
+
+
+def _open(graph: Graph) -> Graph:
+    """Settled for as many rows as are not known."""
+    shape = (*Symbols([2]).sizes, 3)
+    settle_shapes(graph, [_float(*shape), _float(*shape)])
+    return graph
+
+
 REWRITES: tuple[tuple[Callable[..., Any], Callable[[Graph], Any]], ...] = (
-    *((one, one) for one in (drop_unchanged, order_results, decompose, inline_autodiff_subgraphs)),
+    *((one, one) for one in (drop_unchanged, order_results, decompose, take_apart, inline_autodiff_subgraphs)),
+    *((one, one) for one in (flatten_signature, all_defined, keep_refusing, with_ops, spelled)),
     (join_slices, _join_slices),
+    (create_fusion_groups, _grouped),
+    (create_autodiff_subgraphs, lambda graph: create_autodiff_subgraphs(graph, 1)),
+    (assume_inputs, lambda graph: assume_inputs(graph, [None, 2])),
+    (assume, lambda graph: assume(graph, Points(graph), [UNKNOWN, UNKNOWN], {0: _float(4)})),
+    (straighten, lambda graph: straighten(graph, [_float(3), 2])),
+    (settle_shapes, lambda graph: settle_shapes(graph, [_float(2, 3)])),
+    (settle_rounds, lambda graph: settle_rounds(graph, [_float(2, 3)])),
+    (specialize_optionals, lambda graph: specialize_optionals(graph, ())),
+    (close_sizes, lambda graph: close_sizes(_open(graph), [5])),
+    (take_open_sizes, lambda graph: take_open_sizes(_open(graph))[0]),
+    (tie_to_one_shape, lambda graph: tie_to_one_shape(graph, Leaders(shaped=0, scalar=-1))),
+    (specialized, lambda graph: specialized(graph, [TENSOR, UNDEFINED])),
+    (settle_for_shapes, lambda graph: settle_for_shapes(graph, [_float(2, 3), _float(3)])),
+    (answer_requires_grad, lambda graph: answer_requires_grad(graph, {graph.inputs[0]: True})),
+    (copy_repeated, lambda graph: copy_repeated(graph, "aten::clone")),
 )
+
+
+def _example(told: Callable[..., Any]) -> tuple[str, str]:
+    before, after = re.findall(r"^    (?:Before|After)[^\n]*:\n((?: {8}.*\n)+)", told.__doc__ or "", re.MULTILINE)
+    assert before != after
+    return textwrap.dedent(before), textwrap.dedent(after)
 
 
 @pytest.mark.parametrize(("told", "rewrite"), REWRITES, ids=lambda one: one.__name__)
 def test_example(told: Callable[..., Any], rewrite: Callable[[Graph], Any]) -> None:
-    before, after = re.findall(r"^    (?:Before|After):\n((?: {8}.*\n)+)", told.__doc__ or "", re.MULTILINE)
-    graph = parse_ir(textwrap.dedent(before))
-    rewrite(graph)
+    before, after = _example(told)
+    graph = parse_ir(before)
+    made = rewrite(graph)
+    graph = made if isinstance(made, Graph) else graph
     verify(graph)
-    assert str(graph).strip() == textwrap.dedent(after).strip() != textwrap.dedent(before).strip()
+    assert str(graph).strip() == after.strip()
+
+
+def test_example_of_both_halves() -> None:
+    """One that changes what a forward hands to its backward."""
+    before, after = _example(with_wide_statistics)
+    f, df = (parse_ir(f"graph{text}") for text in before.split("graph")[1:])
+    gradient = Gradient(f, df, 2, (0,), (0,), (), (1,), (True, True))
+    made = with_wide_statistics(gradient, [Meta((2, 8), BFLOAT16)])
+    assert made.captured_outputs == (2,)
+    assert f"{made.f}{made.df}".replace("\n\n", "\n") == after
+
+
+CHANGES = {"replace_uses_with", "destroy", "unlink", "set_input", "splice"} | {
+    *("replace_node", "replace_value", "replace_by_constant")
+}
+BUILDERS = ("compiler/emit", "compiler/lift.py", "compiler/functionalize", "compiler/autodiff", "compiler/ir")
+"""What makes graphs: what it changes is its own, and not whole yet."""
+
+
+def _called(tree: ast.Module) -> set[str]:
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return {call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "") for call in calls}
+
+
+def _shown(tree: ast.Module) -> set[str]:
+    """The functions of a file whose docstring has a before and an after."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return {one.name for one in functions if re.search(r"^Before.*:$", ast.get_docstring(one) or "", re.MULTILINE)}
+
+
+def test_what_changes_graphs_says_how() -> None:
+    """A file that does is a pass, makes graphs, or has a rewrite with a before and an after, which is run."""
+    shown: dict[str, set[str]] = {}
+    for path in (path for room in ("compiler", "runtime", "authoring") for path in (ROOT / room).rglob("*.py")):
+        name, tree = path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+        made = "compiler.ir." in ast.unparse(tree) or name.startswith("compiler/")
+        if made and (_called(tree) & CHANGES or _shown(tree)):
+            shown[name] = _shown(tree)
+    silent = {name for name, functions in shown.items() if not functions}
+    assert {name for name in silent if not name.startswith((*BUILDERS, "compiler/passes/"))} == set()
+    elsewhere = [functions for name, functions in shown.items() if not name.startswith("authoring/derive/")]
+    run = {told.__name__ for told, _ in REWRITES} | {with_wide_statistics.__name__}
+    assert set().union(*elsewhere) == run

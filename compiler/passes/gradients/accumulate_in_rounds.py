@@ -22,7 +22,7 @@ After, dead nodes aside:
 
 Of a weight that every round multiplies by, three gradients would be there at once: the sum so far, the round's, and the
 new sum. A plan adds the products to the one sum (`analysis/ownership`), and parts of what rounds have a part of
-(`analysis/gradient_parts`): the gradient of `xs[i]` is zeros but for one slice, and as many whole arrays as there are
+(`ir/gradient_parts`): the gradient of `xs[i]` is zeros but for one slice, and as many whole arrays as there are
 rounds would be made of them. A branch adds what it has found itself.
 """
 
@@ -31,8 +31,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...analysis.gradient_parts import part_of, uncover
 from ...ir.builder import Builder
+from ...ir.gradient_parts import part_of, uncover
 from ...ir.graph import Graph
 from ...ir.kinds import carried
 from ...ir.node import Block, Node, Value

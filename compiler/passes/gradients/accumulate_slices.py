@@ -20,8 +20,8 @@ as many slices, which a plan does in place where nobody else sees the sum (`anal
 
 from __future__ import annotations
 
-from ...analysis.gradient_parts import part_of, uncover
 from ...ir.builder import Builder
+from ...ir.gradient_parts import part_of, uncover
 from ...ir.graph import Graph
 from ...ir.node import Node
 from ...ir.rewrite import constant_of, replace_node

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..ir.node import Node, Value
-from ..ir.rewrite import constant_of
+from .node import Node, Value
+from .rewrite import constant_of
 
 GRAD_OF = "prim::GradOf"
 _TENSORS = {"aten::select_scatter": "prim::grad_add_select", "aten::slice_scatter": "prim::grad_add_slice"}
