@@ -51,7 +51,7 @@ from .passes.simplification.remove_expands import remove_expands
 from .passes.simplification.simplify_broadcasts import simplify_broadcasts
 from .passes.specialize_types import specialize_types
 
-Pass: TypeAlias = Callable[[Graph], bool]
+GraphPass: TypeAlias = Callable[[Graph], bool]
 Dump: TypeAlias = Callable[[str, Graph], None]
 """Called with a pass's name and the graph it left, whenever it changed something."""
 
@@ -72,7 +72,7 @@ class InvalidPass(Exception):
         )
 
 
-def pass_name(pass_: Pass) -> str:
+def pass_name(pass_: GraphPass) -> str:
     """The name by which a pass is reported."""
     function = pass_.func if isinstance(pass_, partial) else pass_
     return str(getattr(function, "__name__", function))
@@ -108,7 +108,7 @@ def observed(observer: PassObserver) -> Iterator[None]:
 
 def run_passes(
     graph: Graph,
-    passes: Sequence[Pass],
+    passes: Sequence[GraphPass],
     *,
     verify_between: bool = True,
     dump: Dump | None = None,
@@ -145,7 +145,7 @@ def run_passes(
 
 
 def run_to_fixpoint(
-    graph: Graph, passes: Sequence[Pass], *, verify_between: bool = True, dump: Dump | None = None
+    graph: Graph, passes: Sequence[GraphPass], *, verify_between: bool = True, dump: Dump | None = None
 ) -> bool:
     """Run the passes again and again until none changes anything, at most MAX_ROUNDS times."""
     changed = False
@@ -156,21 +156,21 @@ def run_to_fixpoint(
     return changed
 
 
-def _verify_after(pass_: Pass, graph: Graph) -> None:
+def _verify_after(pass_: GraphPass, graph: Graph) -> None:
     try:
         verify(graph)
     except InvalidIR as invalid:
         raise InvalidPass(pass_name(pass_), invalid) from invalid
 
 
-inline_keeping_pairs: Pass = partial(inline_functions, keep_pairs=True)
+inline_keeping_pairs: GraphPass = partial(inline_functions, keep_pairs=True)
 """Inlining before differentiation: calls of functions that carry a pair stay."""
-accumulate_parts: Pass = partial(accumulate_in_rounds, products=False)
+accumulate_parts: GraphPass = partial(accumulate_in_rounds, products=False)
 """Where the products of several rounds may be one yet, they stay."""
-write_out_loops: Pass = partial(unroll_loops, in_part=False)
+write_out_loops: GraphPass = partial(unroll_loops, in_part=False)
 """Loops that run a known few times: the gradient of one that does not is a loop as well, and small as it is."""
 
-SIMPLIFY: tuple[Pass, ...] = (
+SIMPLIFY: tuple[GraphPass, ...] = (
     propagate_types,
     fold_constants,
     lower_tuples,
@@ -180,7 +180,7 @@ SIMPLIFY: tuple[Pass, ...] = (
     pool_constants,
     eliminate_dead_code,
 )
-RECIPES: dict[str, tuple[Pass, ...]] = {
+RECIPES: dict[str, tuple[GraphPass, ...]] = {
     # A function, once it is known which of its optional arguments are given.
     "specialize_optionals": (inline_keeping_pairs, fold_constants, eliminate_dead_code),
     # Before it is differentiated: whether a gradient is there is a branch, and there is no tuple.
@@ -233,7 +233,7 @@ RECIPES: dict[str, tuple[Pass, ...]] = {
     "trace": (fold_constants, pool_constants, eliminate_dead_code),
 }
 """What graphs go through besides the executor's stages, by name: run one with `run_recipe`."""
-EXECUTOR: dict[str, tuple[Pass, ...]] = {
+EXECUTOR: dict[str, tuple[GraphPass, ...]] = {
     "specialize": (specialize_types,),
     "inline": (inline_functions,),
     "inline_keeping_pairs": (inline_keeping_pairs,),
@@ -286,7 +286,7 @@ At "autodiff" it gathers what can be differentiated, by `autodiff.subgraphs`, be
 theirs alone: the last look at a graph of plain ops. The library's own kernels are compiled for shapes, which plans do
 not depend on, and so go another way (`fusion`).
 """
-DEVICE: dict[str, tuple[Pass, ...]] = {
+DEVICE: dict[str, tuple[GraphPass, ...]] = {
     "inline": (inline_functions,),
     "lower": RECIPES["settle_gradients"],
     "optimize": (
@@ -295,7 +295,7 @@ DEVICE: dict[str, tuple[Pass, ...]] = {
     ),
 }
 """The same stages for a graph that another device runs, whose kernels are planned from ops as they are."""
-PASSES: dict[str, Pass] = {
+PASSES: dict[str, GraphPass] = {
     pass_name(pass_): pass_
     for passes in (*RECIPES.values(), *EXECUTOR.values())
     for pass_ in passes
@@ -311,7 +311,7 @@ _AGAIN = ("specialize", "lower", "propagate", "optimize", "batch", "aggregate", 
 _INEXACT = ("batch",)
 """Stages that add up in another order, and hold operands longer for it."""
 
-_registered: dict[str, list[Pass]] = {}
+_registered: dict[str, list[GraphPass]] = {}
 
 
 def stages(*, differentiable: bool) -> tuple[str, ...]:
@@ -326,7 +326,7 @@ def stages_of_gradients() -> tuple[str, ...]:
     return names[: names.index("autodiff") + 1]
 
 
-def run_recipe(graph: Graph, name: str, *, without: Sequence[Pass] = (), is_part: bool = False) -> bool:
+def run_recipe(graph: Graph, name: str, *, without: Sequence[GraphPass] = (), is_part: bool = False) -> bool:
     """Run a recipe once, but for the passes left out; True if any changed the graph. `is_part` as in `run_passes`."""
     passes = [run for run in RECIPES[name] if run not in without] if without else RECIPES[name]
     return run_passes(graph, passes, verify_between=False, recipe=name, is_part=is_part)
@@ -358,7 +358,7 @@ def respecialize(graph: Graph, *, exact: bool = False) -> None:
             run_passes(graph, EXECUTOR[name], verify_between=False, recipe=name)
 
 
-def _named_if_it_fails(pass_: Pass) -> Pass:
+def _named_if_it_fails(pass_: GraphPass) -> GraphPass:
     """A user's pass, named where it misuses the graph; what it raises itself is the user's."""
 
     def run(graph: Graph) -> bool:
@@ -371,7 +371,7 @@ def _named_if_it_fails(pass_: Pass) -> Pass:
     return run
 
 
-def register_pass(point: str, pass_: Pass) -> Callable[[], None]:
+def register_pass(point: str, pass_: GraphPass) -> Callable[[], None]:
     """Run a pass of a user's at the end of a stage of EXECUTOR; returns what takes it away again.
 
     A stage that a plan does not go through does not run its passes either. ValueError for an unknown stage.

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...compiler.ops.arguments import Shape
 from ...compiler.ops.arrays import Array, numpy_dtype
 from ...compiler.types.dtypes import BY_NAME, DType
 from ...compiler.types.schema import Argument, FunctionSchema
@@ -18,9 +19,8 @@ from ...runtime.face.function import Function
 from ..trials.arguments.draws import Rng
 from ..trials.arguments.examples import examples_beside
 from ..trials.arguments.inputs import InputSearch
-from ..trials.arguments.recipes import Entry, ExampleEntry, PlainEntry
+from ..trials.arguments.recipes import ExampleEntry, PlainEntry, RecipeEntry
 from ..trials.arguments.samples import DOMAINS, holds_tensors, looks_like_data
-from ..trials.arguments.shapes import Shape
 from ..trials.evaluation import Subject
 from ..trials.leaves import map_arrays
 from .loading import CliError
@@ -28,7 +28,7 @@ from .values import parse_arguments
 
 MAX_ELEMENTS = 1 << 31
 """Of an array that is drawn."""
-Make = Callable[[Shape, DType], Array]
+ArrayMaker = Callable[[Shape, DType], Array]
 """What makes an array; OverflowError or MemoryError for a shape that is too large."""
 _SHAPE = re.compile(r"\s*[(\[]?\s*(\d+(?:\s*,\s*\d+)*)?\s*,?\s*[)\]]?\s*")
 
@@ -87,7 +87,7 @@ def _arguments(
 
 def _found(function: Function, given: dict[int, Any], dtype: DType, rng: Rng) -> dict[int, Any]:
     """What is given, and beside it the first arguments that run."""
-    entries: dict[int, Entry] = {i: _entry(value) for i, value in given.items()}
+    entries: dict[int, RecipeEntry] = {i: _entry(value) for i, value in given.items()}
     search = InputSearch(Subject(function), given=entries)
     recipe = search.first_fit()
     if recipe is None:
@@ -97,7 +97,7 @@ def _found(function: Function, given: dict[int, Any], dtype: DType, rng: Rng) ->
     return dict(enumerate(values)) | given
 
 
-def _entry(value: Any) -> Entry:
+def _entry(value: Any) -> RecipeEntry:
     return ExampleEntry(value) if isinstance(value, np.ndarray) else PlainEntry(value)
 
 
@@ -111,7 +111,7 @@ def _parsed(schema: FunctionSchema, texts: Sequence[str]) -> dict[int, Any]:
 # --- shapes ---
 
 
-def _shaped(function: Function, texts: Sequence[str], dtype: DType, make: Make) -> dict[int, Any]:
+def _shaped(function: Function, texts: Sequence[str], dtype: DType, make: ArrayMaker) -> dict[int, Any]:
     """Arrays by number of the parameter."""
     by_name = {a.name: i for i, a in enumerate(function.schema.arguments)}
     found: dict[int, Any] = {}
@@ -140,13 +140,13 @@ def _likely_dtype(function: Function, index: int, dtype: DType) -> DType:
     return BY_NAME["int64" if kind == "index" else "bool"]
 
 
-def _array(argument: Argument, sizes: str, dtype: DType, make: Make, text: str) -> Any:
+def _array(argument: Argument, sizes: str, dtype: DType, make: ArrayMaker, text: str) -> Any:
     if isinstance(strip_optional(argument.type), ListType):
         return [_one(part, dtype, make, text) for part in sizes.split(";") if part.strip()]
     return _one(sizes, dtype, make, text)
 
 
-def _one(sizes: str, dtype: DType, make: Make, text: str) -> Array:
+def _one(sizes: str, dtype: DType, make: ArrayMaker, text: str) -> Array:
     shape = _shape(sizes, text)
     try:
         return make(shape, dtype)

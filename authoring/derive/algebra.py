@@ -16,7 +16,7 @@ from ...compiler.ops.registry import OPS, Trait
 from ...compiler.types.types import is_tensor
 from .facts import ShapeFacts, text_of
 
-Rule = Callable[[Node, ShapeFacts, Builder], Value | None]
+AlgebraRule = Callable[[Node, ShapeFacts, Builder], Value | None]
 _SUMS = ("aten::sum_to_size",)
 
 
@@ -358,7 +358,7 @@ def _count(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
     return b.op("aten::numel", like) if like is not None and constant_of(node.inputs[1]) is None else None
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, AlgebraRule] = {
     "aten::mul.Scalar": _scaled,
     "aten::mul.Tensor": _multiplied,
     "aten::div.Scalar": _divided,

@@ -13,7 +13,7 @@ from ...runtime.face.function import Function
 from ..trials.arguments.draws import Rng
 from ..trials.arguments.examples import examples_beside
 from ..trials.arguments.inputs import InputSearch
-from ..trials.arguments.recipes import Entry, ExampleEntry, PlainEntry
+from ..trials.arguments.recipes import ExampleEntry, PlainEntry, RecipeEntry
 from ..trials.arguments.samples import looks_like_data
 from ..trials.evaluation import Subject
 
@@ -48,7 +48,7 @@ def _completed(function: Function, values: Any) -> list[Any]:
     return [*values, *(None if a.required else a.default for a in rest)]
 
 
-def _entries(function: Function, given: Mapping[int, Any]) -> Iterator[dict[int, Entry]]:
+def _entries(function: Function, given: Mapping[int, Any]) -> Iterator[dict[int, RecipeEntry]]:
     """What is fixed before the rest is searched for: defaults, and tensors of likely shapes."""
     arguments = function.schema.arguments
     fixed = {i: _entry(value) for i, value in given.items()}
@@ -79,5 +79,5 @@ def _likely(function: Function, number: int) -> np.ndarray[Any, Any]:
     return np.zeros((_COLUMNS,) if is_vector else (_ROWS, _COLUMNS), np.float32)
 
 
-def _entry(value: Any) -> Entry:
+def _entry(value: Any) -> RecipeEntry:
     return ExampleEntry(value) if isinstance(value, np.ndarray) else PlainEntry(value)

@@ -55,7 +55,7 @@ _UNTYPED = (
 )
 """What a strict mypy would say of Triton's kernels, and of what torch.library gives."""
 
-Part = TypeVar("Part", bound=ExportFacts)
+Facts = TypeVar("Facts", bound=ExportFacts)
 
 
 class ModuleText(ExportFacts):
@@ -186,7 +186,7 @@ class ModuleText(ExportFacts):
     def _has_keywords(self) -> bool:
         return any(a.keyword_only for a in self.arguments)
 
-    def _part(self, kind: type[Part]) -> Part:
+    def _part(self, kind: type[Facts]) -> Facts:
         """What writes a part of the same function."""
         return kind(*[getattr(self, one.name) for one in fields(ExportFacts)])
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from keyword import iskeyword
 
-from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
+from ...compiler.fusion.program import ExternStep, KernelStep, Passed, Program, Ref
 from ...compiler.fusion.sharing import SharedKernels
 from ...compiler.ops.registry import OPS
 from ...compiler.types.dtypes import BY_CODE, DType
@@ -195,7 +195,7 @@ class ProgramWriter:
             return text
         return f"({text}).contiguous()" if " " in text.partition("(")[0] else f"{text}.contiguous()"
 
-    def _argument(self, value: Argument, is_dtype: bool) -> str:
+    def _argument(self, value: Passed, is_dtype: bool) -> str:
         if isinstance(value, Ref):
             return self.name(value.name)
         if isinstance(value, list | tuple):

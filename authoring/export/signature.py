@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.fusion.fuse import Given
+from ...compiler.fusion.fuse import ArgumentFacts
 from ...compiler.kernel_ir.layout import Layout
 from ...compiler.ops.meta import UNKNOWN, Meta
 from ...compiler.types.dtypes import BY_NAME, DType
@@ -129,11 +129,11 @@ class ExportSignature:
             found = _LONG if self.is_long else _SHORTER
         return tuple([max(value // self.multiple, 2) * self.multiple for value in found])
 
-    def given(self, sample: int, half: DType | None = None) -> list[Given]:
+    def given(self, sample: int, half: DType | None = None) -> list[ArgumentFacts]:
         """What a program of one sample is planned for; with floating tensors of another dtype, if one is given."""
         return [self._given(argument, sample, half) for argument in self.arguments]
 
-    def _given(self, argument: Any, sample: int, half: DType | None) -> Given:
+    def _given(self, argument: Any, sample: int, half: DType | None) -> ArgumentFacts:
         if not isinstance(argument, SampleShape):
             return UNKNOWN if isinstance(argument, float) and not self.settled else argument
         sizes = [self.size(size, sample) for size in argument.sizes]

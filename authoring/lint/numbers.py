@@ -24,7 +24,7 @@ class Form:
     text: str
 
 
-Rule = Callable[[Node], Form | None]
+NumberRule = Callable[[Node], Form | None]
 
 
 def lost_digits(callee: Callee, source: Source) -> Iterator[Finding]:
@@ -209,7 +209,7 @@ def _argument(inner: Value, node: Node) -> str | None:
     return _text(inner.node.inputs[0], node if _is_written_inside(inner, node) else inner.node)
 
 
-_RULES: dict[str, Rule] = {
+_RULES: dict[str, NumberRule] = {
     "log": _of_log,
     "sub": _of_difference,
     "rsub": _of_difference,

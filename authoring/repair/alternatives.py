@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..trials.leaves import Array
+from ...compiler.ops.arrays import Array
 from ..trials.trace import TracedStep
 
-Evaluate = Callable[[list[Any]], Any]
+PointFormula = Callable[[list[Any]], Any]
 
 UNARY: dict[str, Callable[[Array], Array]] = {
     "sin": np.sin,
@@ -44,7 +44,7 @@ _COMPARISONS = ("<", "<=", ">", ">=")
 _MATMUL = ("aten::mm", "aten::matmul", "aten::bmm")
 
 
-def alternatives(step: TracedStep) -> Iterator[tuple[str, Evaluate]]:
+def alternatives(step: TracedStep) -> Iterator[tuple[str, PointFormula]]:
     """Other operations on the operands of a step: what the source should say, and how to evaluate it."""
     base = step.node.schema.base_name if step.node.schema is not None else ""
     if base in UNARY:
@@ -63,11 +63,11 @@ def alternatives(step: TracedStep) -> Iterator[tuple[str, Evaluate]]:
         yield "`where` with its branches exchanged", lambda operands: np.where(operands[0], operands[2], operands[1])
 
 
-def _unary(function: Callable[[Array], Array]) -> Evaluate:
+def _unary(function: Callable[[Array], Array]) -> PointFormula:
     return lambda operands: function(operands[0])
 
 
-def _binary(symbol: str, *, reverse: bool = False) -> Evaluate:
+def _binary(symbol: str, *, reverse: bool = False) -> PointFormula:
     function = _BINARY[symbol]
     if reverse:
         return lambda operands: function(operands[1], operands[0])

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ...compiler.ir.node import Node
+from ...compiler.ops.arrays import Array
 from ...lang.light_dataclasses import dataclass, replace
 from ...lang.source import Span
 from ..trials.decisions import COMPARISONS
-from ..trials.leaves import Array
 from ..trials.trace import RunTrace, UseSite, is_literal, is_number, sum_to, took_the_same_steps
 from .alternatives import UNARY, alternatives
 from .evidence import MIN_EQUATIONS, Evidence

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ...compiler.ir.graph import Graph
+from ...compiler.ops.arrays import Array
 from ...lang.light_dataclasses import dataclass, field
-from ..trials.leaves import Array, Path, at, floating_leaves
+from ..trials.leaves import Path, at, floating_leaves
 from ..trials.trace import RunTrace
 
 MATCH = 1e-7

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..trials.leaves import Array
+from ...compiler.ops.arrays import Array
 
 MAX_UNKNOWNS = 36
 """Elements of a step's value that are solved for together."""

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from ...compiler.ops.arrays import Array
 from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span
-from ..trials.leaves import Array, is_floating
+from ..trials.leaves import is_floating
 from ..trials.trace import RunTrace, is_literal, is_number, took_the_same_steps
 from .alternatives import UNARY, alternatives
 from .evidence import Evidence

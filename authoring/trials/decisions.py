@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ...compiler.ir.node import Node
-from .leaves import Array, is_floating
+from ...compiler.ops.arrays import Array
+from .leaves import is_floating
 
 Gaps = Callable[[Sequence[Any]], list[Any]]
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from ...compiler.ops.arrays import Array
 from ...lang.light_dataclasses import dataclass
-from .leaves import Array
 
 DOUBLE = float(np.finfo(np.float64).eps)
 LEVELS = 5

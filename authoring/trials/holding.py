@@ -14,7 +14,7 @@ from ...compiler.ir.node import Node, Value
 from ...compiler.link import reachable
 from ...runtime.plans.build import PlanBuilder, PlanCache
 from ...runtime.plans.interpreter import run_plan
-from ...runtime.plans.operations import Evaluate
+from ...runtime.plans.operations import NodeFunction
 
 CONSTANTS = frozenset(
     (
@@ -44,7 +44,7 @@ class HoldingTape:
     def rewind(self) -> None:
         self._rounds.clear()
 
-    def evaluation(self, node: Node, evaluate: Evaluate) -> Evaluate:
+    def evaluation(self, node: Node, evaluate: NodeFunction) -> NodeFunction:
         """What evaluates a node the first time, and gives after `rewind` what it gave then."""
         moves = node.kind == REPLACED
 
@@ -68,7 +68,7 @@ class HoldingPlanBuilder(PlanBuilder):
         self._tape = tape
         self._held = nodes
 
-    def _evaluation(self, node: Node) -> tuple[Evaluate, Sequence[int]]:
+    def _evaluation(self, node: Node) -> tuple[NodeFunction, Sequence[int]]:
         evaluate, taken = PlanBuilder._evaluation(self, node)
         if not _is_constant(node) or (self._held is not None and node not in self._held):
             return evaluate, taken

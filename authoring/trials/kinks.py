@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from ...compiler.ir.node import Node
+from ...compiler.ops.arrays import Array
 from ...lang.diagnostics import CompileError
 from ...lang.light_dataclasses import dataclass
 from ...runtime.failures.failure import RuntimeFailure
 from .evaluation import Subject, flat
-from .leaves import Array, Path, at, floating_leaves, replaced
+from .leaves import Path, at, floating_leaves, replaced
 from .unreached import Kink
 
 AGREE = 1e-6

@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...compiler.ops.arrays import float_limits
+from ...compiler.ops.arrays import Array, float_limits
 
-Array: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[Any]]
+TrialValues: TypeAlias = list[Any]
+"""The arguments of one trial."""
 Path: TypeAlias = tuple[int, ...]
 
 

@@ -13,13 +13,14 @@ import numpy as np
 
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import RETURN, Block, Node, Value
+from ...compiler.ops.arrays import Array
 from ...compiler.types.dtypes import BOOL as BOOL_DTYPE
 from ...compiler.types.types import BOOL, TensorType
 from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span
 from .decisions import COMPARISONS, gaps_of
 from .evaluation import Subject, repeatable
-from .leaves import Array, is_floating
+from .leaves import is_floating
 from .trace import RunTrace
 
 NEGATIVE, ZERO, POSITIVE = -1, 0, 1

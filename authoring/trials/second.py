@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ...compiler.ops.arrays import Array
 from ...lang.diagnostics import CompileError
 from ...lang.light_dataclasses import dataclass
 from ...runtime.failures.failure import RuntimeFailure
 from .arguments.draws import Rng
 from .evaluation import Joint, Subject, flat
 from .finite_differences import Along, slopes
-from .leaves import Array, Path, at, floating_leaves, is_floating, precision_of, replaced
+from .leaves import Path, at, floating_leaves, is_floating, precision_of, replaced
 from .trial import ERROR_FACTOR, HOPELESS, TOLERANCE, Probe, Trial, directions, is_symmetric, new_seed, symmetric
 
 DIRECTIONS = 2

@@ -11,14 +11,12 @@ from ...compiler.ir.constants import runtime_value
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.kinds import KindTrait, has
 from ...compiler.ir.node import Block, Node, Value
+from ...compiler.ops.arrays import Array
 from ...compiler.ops.registry import OPS
 from ...lang.light_dataclasses import dataclass, field
-from ...runtime.plans.operations import STRUCTURAL
-from .leaves import Array
+from ...runtime.plans.operations import STRUCTURAL, NodeFunction
 
 MAX_STEPS = 2000
-
-Evaluate = Callable[..., Any]
 
 
 class TooLong(Exception):
@@ -30,7 +28,7 @@ class TracedStep:
     """One op that ran: it took and made the values with these numbers."""
 
     node: Node
-    evaluate: Evaluate
+    evaluate: NodeFunction
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ...compiler.ops.arrays import Array
 from ...lang.light_dataclasses import dataclass, field
 from ...runtime.failures.failure import RuntimeFailure
 from .arguments.draws import Rng
 from .arguments.recipes import PlainEntry, Recipe
 from .evaluation import Subject, flat
 from .finite_differences import DOUBLE, Along, Slope, slopes
-from .leaves import Array, Path, at, floating_leaves, is_floating, precision_of, replaced
+from .leaves import Path, at, floating_leaves, is_floating, precision_of, replaced
 from .trace import sum_to, summed_like
 
 TOLERANCE = 1e-6

@@ -8,17 +8,17 @@ followed to where it changes its sign.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from ...compiler.ir.node import Node
+from ...compiler.ops.arrays import Array
 from ...lang.light_dataclasses import dataclass
 from .arguments.draws import Rng
 from .arguments.recipes import Recipe
 from .arguments.traps import no_numbers, traps
 from .evaluation import Subject
-from .leaves import Array, Path, array_leaves, at, floating_leaves, replaced
+from .leaves import Path, TrialValues, array_leaves, at, floating_leaves, replaced
 from .observation import Observer, Reached
 
 MAX_RUNS = 900
@@ -39,15 +39,14 @@ BESIDE = (1e-6, 1e-3, 1e-2)
 """How far from where a decision changes there may be something narrow."""
 _MAX_CONSTANTS = 8
 
-Values = list[Any]
-Decision = tuple[Node, int]
+Turn = tuple[Node, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kink:
     """Arguments at which some decisions stand at zero."""
 
-    values: Values
+    values: TrialValues
     nodes: tuple[Node, ...]
     is_corner: bool = False
     """Whether arguments were set together, at points that a program may not be meant for."""
@@ -62,13 +61,13 @@ class Reach:
         self.subject = subject
         self.observer = observer
         self.rng = rng
-        self.found: list[Values] = []
+        self.found: list[TrialValues] = []
         """Arguments that reach what nothing had."""
         self.kinks: list[Kink] = []
-        self._at: dict[tuple[Decision, str], int] = {}
+        self._at: dict[tuple[Turn, str], int] = {}
         """By decision and plain values, how many points stand at it."""
         self._regions = 0
-        self._decisions: dict[Decision, None] = {}
+        self._decisions: dict[Turn, None] = {}
         self._runs = 0
         self._runs_for_kinks = MAX_RUNS_FOR_KINKS
 
@@ -79,11 +78,11 @@ class Reach:
         except ValueError:
             return
 
-    def offer_values(self, values: Values) -> None:
+    def offer_values(self, values: TrialValues) -> None:
         """Keep arguments if they reach something new."""
         self._try(values)
 
-    def look(self, bases: Sequence[Values], *, kinks: bool = True) -> None:
+    def look(self, bases: Sequence[TrialValues], *, kinks: bool = True) -> None:
         """Find what can be found beside these arguments, and beside what is found; if nothing is missing, `kinks`."""
         self._runs_for_kinks = MAX_RUNS_FOR_KINKS if kinks else 0
         pending = list(bases)
@@ -97,7 +96,7 @@ class Reach:
                     self._try(corner, is_corner=True)
             pending = self.found[known:]
 
-    def _try_in_turn(self, searches: Sequence[tuple[Values, Iterator[Values]]]) -> None:
+    def _try_in_turn(self, searches: Sequence[tuple[TrialValues, Iterator[TrialValues]]]) -> None:
         """One candidate of each base after the other: one that has many is not to take all the runs there are."""
         pending = list(searches)
         while pending and self._may_run():
@@ -109,7 +108,7 @@ class Reach:
             if not self._is_done(base):
                 pending.append((base, candidates))
 
-    def look_for_traps(self, base: Values) -> None:
+    def look_for_traps(self, base: TrialValues) -> None:
         """Keep the arguments beside ordinary ones at which the backward makes what is not finite.
 
         Of what asks which elements are numbers those too that are none.
@@ -129,7 +128,7 @@ class Reach:
             return False
         return self._runs < (MAX_RUNS if self.observer.missing() else self._runs_for_kinks)
 
-    def _is_done(self, base: Values) -> bool:
+    def _is_done(self, base: TrialValues) -> bool:
         """Whether nothing is missing, and every decision has been seen at its kink and on both sides."""
         if self.observer.missing():
             return False
@@ -138,13 +137,13 @@ class Reach:
             self._has_tied(key, plain) and all((*key, way) in signs for way in (-1, 1)) for key in self._decisions
         )
 
-    def _has_tied(self, key: Decision, plain: str) -> bool:
+    def _has_tied(self, key: Turn, plain: str) -> bool:
         """Whether a decision has been seen at its kink; with several elements, if there is always one that is."""
         alone = self._at.get((key, f"{plain} one"), 0)
         tied = any(self._at.get((key, f"{plain} {many}"), 0) for many in ("several", "all"))
         return tied or (not alone and self._at.get((key, plain), 0) >= 1)
 
-    def _see(self, values: Values) -> Reached | None:
+    def _see(self, values: TrialValues) -> Reached | None:
         self._runs += 1
         try:
             seeds = self.subject.seeds(self.subject.forward(values), np.ones_like)
@@ -152,7 +151,7 @@ class Reach:
             return None
         return self.observer.see(values, seeds)
 
-    def _try(self, values: Values, *, is_corner: bool = False) -> bool:
+    def _try(self, values: TrialValues, *, is_corner: bool = False) -> bool:
         """Keep arguments that reach something new, or stand at a kink that is not known.
 
         Of a corner, where functions have no derivative more often than not, nothing but the kinks is looked at.
@@ -181,7 +180,7 @@ class Reach:
 
     # --- candidates ---
 
-    def _candidates(self, base: Values) -> Iterator[Values]:
+    def _candidates(self, base: TrialValues) -> Iterator[TrialValues]:
         leaves = floating_leaves(base)
         constants = self.constants(base)
         for path, leaf in leaves.items():
@@ -196,7 +195,7 @@ class Reach:
                     yield _with(base, path, np.where(half, twin, leaf))
                     yield _with(base, path, twin)
 
-    def _corners(self, base: Values) -> Iterator[Values]:
+    def _corners(self, base: TrialValues) -> Iterator[TrialValues]:
         """Every leaf at once at the constants and one beside them: where several decisions stand at zero together."""
         if not self._decisions:
             return
@@ -208,7 +207,7 @@ class Reach:
                 values = _with(values, path, self.rng.choice(points, leaf.shape))
             yield self._finite(values, base)
 
-    def _finite(self, values: Values, base: Values) -> Values:
+    def _finite(self, values: TrialValues, base: TrialValues) -> TrialValues:
         """Values with the elements of a base where the result, of the same shape, is not finite."""
         try:
             outputs = self.subject.forward(values)
@@ -234,7 +233,7 @@ class Reach:
         yield constant + spread
         yield constant - spread
 
-    def constants(self, base: Values) -> list[float]:
+    def constants(self, base: TrialValues) -> list[float]:
         """The numbers that the program and its arguments name, zero among them."""
         named = [0.0, *self.subject.numbers, *(v for v in base if isinstance(v, float))]
         found = dict.fromkeys(float(n) for n in named if np.isfinite(n) and abs(n) < 1e8)
@@ -242,7 +241,7 @@ class Reach:
 
     # --- solving ---
 
-    def _solved(self, base: Values) -> Iterator[Values]:
+    def _solved(self, base: TrialValues) -> Iterator[TrialValues]:
         """Along lines through the arguments, the points at which a decision stands at zero, and those beside."""
         reached = self._see(base)
         if reached is None:
@@ -255,7 +254,7 @@ class Reach:
                 if not self._may_run():
                     return
 
-    def _along(self, base: Values, key: Decision, path: Path, leaf: Array) -> Iterator[Values]:
+    def _along(self, base: TrialValues, key: Turn, path: Path, leaf: Array) -> Iterator[TrialValues]:
         if not leaf.size:
             return
         lines = [np.ones(leaf.shape), self.rng.uniform(0.5, 1.0, leaf.shape)]
@@ -278,8 +277,8 @@ class Reach:
 
     def _bisected(
         self,
-        base: Values,
-        key: Decision,
+        base: TrialValues,
+        key: Turn,
         path: Path,
         leaf: Array,
         line: Array,
@@ -305,12 +304,12 @@ class Reach:
             low, high = (middle, high) if now == side else (low, middle)
         return low, high
 
-    def _gap(self, values: Values, key: Decision) -> Array | None:
+    def _gap(self, values: TrialValues, key: Turn) -> Array | None:
         reached = self._see(values)
         return None if reached is None else reached.gaps.get(key)
 
 
-def _plain(values: Values) -> str:
+def _plain(values: TrialValues) -> str:
     """What the arguments without elements are."""
     return repr([value for value in values if not array_leaves([value])])
 
@@ -334,7 +333,7 @@ def _changed(before: Array | None, after: Array | None) -> int | None:
     return int(places[0]) if places.size else None
 
 
-def _with(base: Values, path: Path, leaf: Array) -> Values:
+def _with(base: TrialValues, path: Path, leaf: Array) -> TrialValues:
     return replaced(base, path, np.asarray(leaf, np.asarray(at(base, path)).dtype))
 
 

@@ -17,25 +17,25 @@ from ..ir.graph import Graph
 from ..ir.kinds import handed_to, open_flow_of
 from ..ir.node import RETURN, Node, Value
 
-State = TypeVar("State")
+Fact = TypeVar("Fact")
 
 
-class Dataflow(ABC, Generic[State]):
+class Dataflow(ABC, Generic[Fact]):
     """One analysis of one graph; `states` holds what is said so far."""
 
     def __init__(self, graph: Graph) -> None:
-        self.states: dict[Value, State] = {}
+        self.states: dict[Value, Fact] = {}
         self._queue: deque[Node] = deque(graph.all_nodes())
         self._queued: set[Node] = set(self._queue)
         self._untold: list[Value] = []
         """Values whose users do not know yet what is said of them."""
 
     @abstractmethod
-    def made(self, node: Node) -> Iterable[tuple[Value, State]]:
+    def made(self, node: Node) -> Iterable[tuple[Value, Fact]]:
         """What is said of the values that a node makes; nothing of those that hang on what is not known yet."""
 
     @abstractmethod
-    def joined(self, value: Value, before: State | None, found: State) -> State:
+    def joined(self, value: Value, before: Fact | None, found: Fact) -> Fact:
         """What is said of a value of which this is found, besides what was said before."""
 
     def hands_on(self, node: Node) -> bool:
@@ -46,7 +46,7 @@ class Dataflow(ABC, Generic[State]):
         """Whether what a node makes hangs on what is said of the values that it uses."""
         return True
 
-    def solve(self) -> dict[Value, State]:
+    def solve(self) -> dict[Value, Fact]:
         """Go on until nothing changes."""
         self._untold += self.states
         self._tell()
@@ -64,7 +64,7 @@ class Dataflow(ABC, Generic[State]):
         if found is not None:
             self.say(into, found)
 
-    def say(self, value: Value, state: State) -> None:
+    def say(self, value: Value, state: Fact) -> None:
         """Join what is found into what is said of a value; where that changes it, look at its users again."""
         before = self.states.get(value)
         after = self.joined(value, before, state)

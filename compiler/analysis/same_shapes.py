@@ -22,7 +22,7 @@ from ..ops.registry import OPS, Trait
 from ..types.types import INT_LIST, UNDEFINED, ListType, Type, is_tensor, strip_optional
 from .dataflow import Dataflow
 
-Shape: TypeAlias = frozenset[Value]
+ShapeClass: TypeAlias = frozenset[Value]
 _SAME = (
     *("aten::to.dtype", "aten::type_as", "aten::detach", "aten::_unrecorded_view"),
     *("aten::contiguous", "prim::unchecked_cast"),
@@ -34,7 +34,7 @@ _SIZES = ("aten::size", "prim::grad_size")
 _LIST, _APPEND, _ITEM = "prim::ListConstruct", "aten::append.t", "aten::__getitem__.t"
 
 
-class SameShapes(Dataflow[Shape]):
+class SameShapes(Dataflow[ShapeClass]):
     """What is said of the tensors of a graph, and of its lists of them."""
 
     def __init__(self, graph: Graph) -> None:
@@ -44,7 +44,7 @@ class SameShapes(Dataflow[Shape]):
         used = {value for node in graph.all_nodes() for value in node.inputs}
         self.states.update({value: _own(value) for value in used - made if _is_told(value.type)})
 
-    def of(self, value: Value) -> Shape:
+    def of(self, value: Value) -> ShapeClass:
         """The shape of a tensor."""
         return self.states.get(value) or _own(value)
 
@@ -60,7 +60,7 @@ class SameShapes(Dataflow[Shape]):
             loop = _carrier(into)
             self.say(into, found if loop is None or not any(_is_inside(v, loop) for v in found) else _own(into))
 
-    def made(self, node: Node) -> Iterable[tuple[Value, Shape]]:
+    def made(self, node: Node) -> Iterable[tuple[Value, ShapeClass]]:
         if self.hands_on(node):
             return [(v, _own(v)) for block in node.blocks for v in own_parameters(block) if _is_told(v.type)]
         if (node.kind == _LIST or node.kind == _APPEND) and node.output.type != INT_LIST:
@@ -71,7 +71,7 @@ class SameShapes(Dataflow[Shape]):
         found = self._shape(node) if len(node.outputs) == 1 and outputs else None
         return [(value, found or _own(value)) for value in (*outputs, *_parameters(node))]
 
-    def joined(self, value: Value, before: Shape | None, found: Shape) -> Shape:
+    def joined(self, value: Value, before: ShapeClass | None, found: ShapeClass) -> ShapeClass:
         """What a node makes follows from what is said of its operands last; what is handed on is one of several."""
         if before is None or before == found or self._is_made(value):
             return found
@@ -81,7 +81,7 @@ class SameShapes(Dataflow[Shape]):
         node = value.node
         return node.kind != PARAM and not self.hands_on(node)
 
-    def _collected(self, node: Node) -> Iterable[tuple[Value, Shape]]:
+    def _collected(self, node: Node) -> Iterable[tuple[Value, ShapeClass]]:
         """A list that is put together or grows; nothing is said of one that is empty."""
         held = node.inputs if node.kind == _LIST else node.inputs[1:]
         if not _is_told(node.output.type) or any(value not in self.states for value in held):
@@ -89,7 +89,7 @@ class SameShapes(Dataflow[Shape]):
         shapes = {self.states[value] for value in node.inputs if value in self.states}
         return [(node.output, shapes.pop() if len(shapes) == 1 else _own(node.output))] if shapes else []
 
-    def _shape(self, node: Node) -> Shape | None:
+    def _shape(self, node: Node) -> ShapeClass | None:
         """The shape of the only result, if it follows from those of the operands; None for one of its own."""
         if node.kind == _ITEM:
             held = self.states.get(node.inputs[0])
@@ -108,13 +108,13 @@ class SameShapes(Dataflow[Shape]):
             return None
         return frozenset[Value]().union(*(self.of(v) for v in node.inputs if is_tensor(v.type)))
 
-    def asked_for(self, size: Value) -> Shape | None:
+    def asked_for(self, size: Value) -> ShapeClass | None:
         """The shape that a list of sizes is of; None if it is that of no tensor."""
         found = self.of(size)
         return found if all(is_tensor(value.type) for value in found) else None
 
 
-def _own(value: Value) -> Shape:
+def _own(value: Value) -> ShapeClass:
     return frozenset((value,))
 
 

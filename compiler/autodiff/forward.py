@@ -23,7 +23,7 @@ from .flatten import without_tuples_inside
 from .gradient import Gradient
 from .kept_rounds import Rounds
 from .registered import registered
-from .reverse import Rule
+from .reverse import ReverseRule
 from .rules.branches import prepare_branch
 from .rules.loops import prepare_loop
 from .rules.nodes import (
@@ -70,7 +70,7 @@ class Forward:
         self.active = active
         self.functions: dict[str, Callee] = dict(graph.functions)
         graph.functions = self.functions
-        self.rules: list[Rule] = []
+        self.rules: list[ReverseRule] = []
         self.num_real_outputs = len(graph.outputs)
         self._bodies: dict[Node, list[Value]] = {}
         self._rebuilt: dict[Value, Value] = {}
@@ -142,7 +142,7 @@ class Forward:
         outputs = list(node.outputs)
         self._around = node
         prepare = {"prim::If": prepare_branch, "prim::Loop": prepare_loop}[node.kind]
-        rule: Rule | None = yield prepare(node, self.graph, self.active, self._differentiate, lacks=self.lacks)
+        rule: ReverseRule | None = yield prepare(node, self.graph, self.active, self._differentiate, lacks=self.lacks)
         if rule is None:
             return node.next
         self.rules.append(rule)

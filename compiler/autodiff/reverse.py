@@ -14,7 +14,7 @@ from ..types.types import TENSOR, UNDEFINED, ListType, Type, is_tensor, strip_op
 from .aggregation import PLAIN, Aggregation, added
 
 
-class Rule(Protocol):
+class ReverseRule(Protocol):
     """How to go back through one node of the forward graph."""
 
     node: Node
@@ -42,7 +42,7 @@ class Reverse:
     is_certain: bool = True
     """Whether the gradients that it starts from are the outputs' alone, and not those of captured temporaries too."""
 
-    def run(self, rules: Sequence[Rule]) -> None:
+    def run(self, rules: Sequence[ReverseRule]) -> None:
         """Apply every rule whose node's outputs have received a gradient, last node first."""
         for rule in reversed(rules):
             if any(value in self.gradients for value in rule.node.outputs):

@@ -14,7 +14,7 @@ from .emitter import Emitter, described
 from .resolve import emit_resolved
 from .scopes import Frame, Refined
 
-Presence = dict[str, bool]
+KnownPresence = dict[str, bool]
 """Names of optionals that are known to hold a value (True) or None (False)."""
 
 
@@ -24,8 +24,8 @@ class TruthValue:
 
     value: Value | None = None
     static: bool | None = None
-    if_true: Presence = field(default_factory=dict)
-    if_false: Presence = field(default_factory=dict)
+    if_true: KnownPresence = field(default_factory=dict)
+    if_false: KnownPresence = field(default_factory=dict)
 
     def negated(self, value: Value | None) -> TruthValue:
         static = None if self.static is None else not self.static
@@ -65,7 +65,7 @@ def _truth_of_optional(e: Emitter, node: ast.Syntax, value: Value) -> TruthValue
     return TruthValue(branch.output, if_true=known)
 
 
-def refine(e: Emitter, frame: Frame, known: Presence) -> None:
+def refine(e: Emitter, frame: Frame, known: KnownPresence) -> None:
     """Let names stand for what a branch knows of them."""
     for name, present in known.items():
         binding = frame.lookup(name)

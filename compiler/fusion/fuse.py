@@ -35,7 +35,7 @@ from .planning.planner import plan_program
 from .planning.reductions import reduction_of
 from .planning.roles import Supports
 from .planning.tiles import Tiles
-from .program import Argument, Program, Ref
+from .program import Passed, Program, Ref
 from .rebase import capture_bases
 from .refusals import require_accepted
 from .saved import with_gradients_of_saved
@@ -45,7 +45,7 @@ from .write_out import settle_for_kernels
 
 MAX_ROUNDS = 8
 """Of taking ops apart: what an op is made of may have to be taken apart itself."""
-Given = Any
+ArgumentFacts = Any
 """What is known of an argument: a Layout, the value of anything that is no tensor, or UNKNOWN."""
 
 SEEDED = frozenset(("gs::uniform", "gs::random_bits"))
@@ -90,11 +90,11 @@ class FusedPair:
 
     gradient: Gradient
     forward: Program
-    arguments: tuple[Given, ...]
+    arguments: tuple[ArgumentFacts, ...]
     supports: Supports
     split: Split = split_reductions
 
-    def backward(self, seeds: Sequence[Given | None]) -> Program:
+    def backward(self, seeds: Sequence[ArgumentFacts | None]) -> Program:
         """The program of `df` for the layouts of the incoming gradients: one per output, None where there is none."""
         gradient = self.gradient
         given = [seeds[i] if i < len(seeds) else None for i in gradient.input_vjps]
@@ -115,7 +115,7 @@ class FusedPair:
             arguments=tuple([_closed(given, atoms) for given in self.arguments]),
         )
 
-    def usual_seeds(self) -> list[Given | None]:
+    def usual_seeds(self) -> list[ArgumentFacts | None]:
         """What gradients of the outputs usually are: contiguous, one for each that is a tensor."""
         outputs = self.forward.outputs[: self.gradient.num_real_outputs]
         layouts = [self.forward.layouts.get(output.name) if isinstance(output, Ref) else None for output in outputs]
@@ -130,7 +130,7 @@ class FusedPair:
         for value, index in zip(kept, gradient.captured_outputs, strict=True):
             value.name_hint = value.name_hint or outputs[index].name_hint or "saved"
 
-    def _given(self, output: Argument) -> Given:
+    def _given(self, output: Passed) -> ArgumentFacts:
         if isinstance(output, list | tuple):
             return type(output)([self._given(item) for item in output])
         return self.forward.layouts.get(output.name, UNKNOWN) if isinstance(output, Ref) else output
@@ -138,7 +138,7 @@ class FusedPair:
 
 def fuse(
     graph: Graph,
-    arguments: Sequence[Given],
+    arguments: Sequence[ArgumentFacts],
     supports: Supports,
     split: Split = split_reductions,
     *,
@@ -152,7 +152,7 @@ def fuse(
     return _planned(_own_copy(graph), arguments, supports, graph.name, split=split, tiled=tiled)
 
 
-def fuse_groups(graph: Graph, arguments: Sequence[Given]) -> Parts | None:
+def fuse_groups(graph: Graph, arguments: Sequence[ArgumentFacts]) -> Parts | None:
     """A graph for arguments of these layouts with its straight stretches in prim::FusionGroup nodes.
 
     Each is a graph to `fuse` for the layouts that it meets. None where nothing stands between them.
@@ -167,7 +167,7 @@ def fuse_groups(graph: Graph, arguments: Sequence[Given]) -> Parts | None:
 
 def fuse_pair(
     graph: Graph,
-    arguments: Sequence[Given],
+    arguments: Sequence[ArgumentFacts],
     requires_grad: Sequence[bool],
     policy: Policy,
     supports: Supports,
@@ -181,14 +181,14 @@ def fuse_pair(
 
 
 def pair_gradient(
-    graph: Graph, arguments: Sequence[Given], requires_grad: Sequence[bool], policy: Policy = KERNEL_POLICY
+    graph: Graph, arguments: Sequence[ArgumentFacts], requires_grad: Sequence[bool], policy: Policy = KERNEL_POLICY
 ) -> Gradient:
     """The Gradient that a pair is made of, for arguments of these layouts, in terms of what kernels know."""
     return _gradient(graph, _abstract(arguments), requires_grad, policy)
 
 
 def planned_pair(
-    gradient: Gradient, arguments: Sequence[Given], supports: Supports, split: Split = split_reductions
+    gradient: Gradient, arguments: Sequence[ArgumentFacts], supports: Supports, split: Split = split_reductions
 ) -> FusedPair:
     """The programs of what `pair_gradient` gives. Unfusable as `fuse`."""
     forward = _planned(gradient.f.copy(), arguments, supports, f"{gradient.f.name}_forward", split=split)
@@ -196,7 +196,7 @@ def planned_pair(
 
 
 def kernel_gradient(
-    graph: Graph, arguments: Sequence[Given], requires_grad: Sequence[bool], *, once: bool = False
+    graph: Graph, arguments: Sequence[ArgumentFacts], requires_grad: Sequence[bool], *, once: bool = False
 ) -> Gradient:
     """The Gradient that kernels are made of, with gradients for what it saves, so that it differentiates again.
 
@@ -236,7 +236,7 @@ def closed_gradient(gradient: Gradient, atoms: Sequence[int]) -> Gradient:
     return replace(gradient, f=close_sizes(gradient.f, atoms), df=close_sizes(gradient.df, atoms))
 
 
-def _closed(given: Given, atoms: Sequence[int]) -> Given:
+def _closed(given: ArgumentFacts, atoms: Sequence[int]) -> ArgumentFacts:
     if isinstance(given, list):
         return [_closed(item, atoms) for item in given]
     if type(given) is OpenList:
@@ -249,11 +249,11 @@ def _own_copy(graph: Graph) -> Graph:
     return plain.copy() if plain is graph else plain
 
 
-def _abstract(arguments: Sequence[Given]) -> list[Any]:
+def _abstract(arguments: Sequence[ArgumentFacts]) -> list[Any]:
     """Equal ones are the same object: what runs over lists of many layers tells by it that all are alike."""
     seen: dict[Meta, Meta] = {}
 
-    def meta(given: Given) -> Any:
+    def meta(given: ArgumentFacts) -> Any:
         if isinstance(given, list):
             return for_each(given, meta)
         if type(given) is OpenList:
@@ -263,7 +263,7 @@ def _abstract(arguments: Sequence[Given]) -> list[Any]:
     return [meta(given) for given in arguments]
 
 
-def _is_layout(given: Given) -> bool:
+def _is_layout(given: ArgumentFacts) -> bool:
     """Whether a tensor is given, or a list of some."""
     return isinstance(given, Layout) or (isinstance(given, list) and bool(given) and all(map(_is_layout, given)))
 
@@ -304,7 +304,7 @@ def _decomposed(gradient: Gradient, metas: Sequence[Any]) -> Gradient:
 
 def _planned(
     graph: Graph,
-    arguments: Sequence[Given],
+    arguments: Sequence[ArgumentFacts],
     supports: Supports,
     name: str,
     results: Sequence[str] = (),

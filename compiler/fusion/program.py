@@ -19,11 +19,11 @@ class Ref:
     name: str
 
 
-Argument: TypeAlias = Any
+Passed: TypeAlias = Any
 """A Ref, a number, string or None, or a list or tuple of them."""
 
 
-def names_in(argument: Argument) -> list[str]:
+def names_in(argument: Passed) -> list[str]:
     """The values of the program that an argument or an output holds."""
     if isinstance(argument, Ref):
         return [argument.name]
@@ -54,7 +54,7 @@ class ExternStep:
     """Run an op as a library has it. Of one that is a view the result shares the memory of its argument."""
 
     node: Node
-    arguments: tuple[Argument, ...]
+    arguments: tuple[Passed, ...]
     results: tuple[str, ...]
     is_view: bool
 
@@ -82,7 +82,7 @@ class Program:
     inputs: tuple[str | tuple[str, ...], ...]
     layouts: Mapping[str, Layout]
     steps: tuple[ProgramStep, ...]
-    outputs: tuple[Argument, ...]
+    outputs: tuple[Passed, ...]
     constants: Mapping[str, Array]
     title: str
     """What messages call it, as they call the graph."""

@@ -41,7 +41,7 @@ from .graph import Graph
 from .node import Block, Node, Value
 from .signature import result_types
 
-Constant: TypeAlias = int | float | bool | str | DType | TensorConstant | Sequence[Any] | None
+ConstantValue: TypeAlias = int | float | bool | str | DType | TensorConstant | Sequence[Any] | None
 """What `Builder.op` makes a prim::Constant of; a sequence that holds a Value becomes a prim::ListConstruct."""
 
 # Inside Builder the names `list` and `tuple` are its methods.
@@ -142,7 +142,7 @@ class Builder:
             node.add_block()
         return self.insert(node)
 
-    def constant(self, value: Constant, type: Type | None = None, name: str = "") -> Value:
+    def constant(self, value: ConstantValue, type: Type | None = None, name: str = "") -> Value:
         """A prim::Constant; the type follows from the value unless given (an empty list needs one)."""
         plain = _plain(value)
         node = self.node("prim::Constant", (), [type or constant_type(plain)], attrs={"value": plain}, names=[name])
@@ -156,13 +156,15 @@ class Builder:
         """A value of the type that no path reads."""
         return self.node("prim::Uninitialized", (), [type]).output
 
-    def op(self, op: str | Op, *inputs: Value | Constant, name: str = "", **keywords: Value | Constant) -> Value:
+    def op(
+        self, op: str | Op, *inputs: Value | ConstantValue, name: str = "", **keywords: Value | ConstantValue
+    ) -> Value:
         """A call of an op with one result. Missing arguments take their defaults; keywords are the schema's names."""
         (value,) = self.op_results(op, *inputs, names=[name], **keywords)
         return value
 
     def op_results(
-        self, op: str | Op, *inputs: Value | Constant, names: Sequence[str] = (), **keywords: Value | Constant
+        self, op: str | Op, *inputs: Value | ConstantValue, names: Sequence[str] = (), **keywords: Value | ConstantValue
     ) -> Values:
         """As `op`, for any number of results."""
         op = OPS.named(op) if isinstance(op, str) else op
@@ -172,7 +174,7 @@ class Builder:
         node = self.node(op.schema.full_name, values, types, names=names, schema=op.schema)
         return (*node.outputs,)
 
-    def _argument(self, argument: Argument, value: Value | Constant) -> Value:
+    def _argument(self, argument: Argument, value: Value | ConstantValue) -> Value:
         if isinstance(value, Value):
             return value
         formal = strip_optional(argument.type)
@@ -242,8 +244,8 @@ def _converted(value: Any, formal: Type) -> Any:
 
 
 def _arguments(
-    schema: FunctionSchema, inputs: Sequence[Value | Constant], keywords: dict[str, Value | Constant]
-) -> list[Value | Constant]:
+    schema: FunctionSchema, inputs: Sequence[Value | ConstantValue], keywords: dict[str, Value | ConstantValue]
+) -> list[Value | ConstantValue]:
     """One value per argument of the schema, in order; TypeError where one is missing, unknown or given twice."""
     if len(inputs) > len(schema.arguments):
         raise TypeError(f"{schema.full_name} takes {len(schema.arguments)} arguments, not {len(inputs)}")

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ...lang.light_dataclasses import dataclass
 from . import structure
 from .node import PARAM, RETURN, Block, Node, Value
-from .structure import Rule
+from .structure import StructureRule
 
 ALL = sys.maxsize
 
@@ -62,7 +62,7 @@ class Kind:
     writes one.
     """
 
-    check: Rule
+    check: StructureRule
     traits: KindTrait = KindTrait.NONE
     flow: Flow | None = None
     form: str = ""

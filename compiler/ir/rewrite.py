@@ -23,11 +23,11 @@ class NotConstant:
 
 NOT_CONSTANT = NotConstant()
 
-Rule = Callable[[Node], Node | None]
+NodeRewrite = Callable[[Node], Node | None]
 """Looks at a node and may rewrite it: then it returns the node at which to go on, else None."""
 
 
-def rewrite_nodes(graph: Graph, rule: Rule) -> bool:
+def rewrite_nodes(graph: Graph, rule: NodeRewrite) -> bool:
     """Apply a rule to every node in program order, outer before inner; True if it changed anything.
 
     A rule may remove the node it is given and insert nodes in front of it. What it returns is visited next, so

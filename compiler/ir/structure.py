@@ -38,7 +38,7 @@ class Broken(Exception):
     """A node breaks a rule, which is the text."""
 
 
-Rule = Callable[[Node, Graph], None]
+StructureRule = Callable[[Node, Graph], None]
 STAGE = "stage"
 """An attribute that any node may have: "mirror" for one that a backward computes again."""
 UNROUNDED = "unrounded"

@@ -48,7 +48,7 @@ class Remainder:
 
 
 Atom: TypeAlias = AxisAtom | ValueAtom | Quotient | Remainder
-Sizes: TypeAlias = Mapping[str, int] | Mapping[str, int | tuple[float, float]]
+SizeValues: TypeAlias = Mapping[str, int] | Mapping[str, int | tuple[float, float]]
 """Axes by name → their sizes, or the least and greatest position that is asked for."""
 Range: TypeAlias = tuple[float, float]
 """Least and greatest value, both possible; infinite where nobody knows."""
@@ -77,7 +77,7 @@ class Index:
     def __sub__(self, other: Index | int) -> Index:
         return self + (-other)
 
-    def divided(self, divisor: int, sizes: Sizes) -> Index:
+    def divided(self, divisor: int, sizes: SizeValues) -> Index:
         """`self // divisor` for a positive divisor: what is a multiple of it is taken out."""
         if divisor == 1:
             return self
@@ -97,7 +97,7 @@ class Index:
             rest = Index(tuple((c // shared, atom) for c, atom in rest.terms), rest.constant // shared)
         return whole + _collected([(1, Quotient(rest, divisor // shared))], 0)
 
-    def modulo(self, divisor: int, sizes: Sizes) -> Index:
+    def modulo(self, divisor: int, sizes: SizeValues) -> Index:
         """`self % divisor` for a positive divisor: multiples of it drop out."""
         if divisor == 1:
             return Index()
@@ -123,7 +123,7 @@ class Index:
             Index(tuple(rest), self.constant % divisor),
         )
 
-    def range(self, sizes: Sizes) -> Range:
+    def range(self, sizes: SizeValues) -> Range:
         """Bounds, from the sizes of the axes."""
         low: float = self.constant
         high = low
@@ -159,7 +159,7 @@ class Index:
         """Whether there are axes only, no values, quotients or remainders."""
         return all(isinstance(atom, AxisAtom) for _, atom in self.terms)
 
-    def substitute(self, replace: Callable[[Atom], Index | None], sizes: Sizes) -> Index:
+    def substitute(self, replace: Callable[[Atom], Index | None], sizes: SizeValues) -> Index:
         """The index with atoms replaced; None leaves an atom as it is. `sizes` are those of the new axes.
 
         Quotients nest as deep as reshapes were chained and did not cancel, so this recurses.
@@ -216,7 +216,7 @@ def _rejoined(terms: list[tuple[int, Atom]], number: int) -> Index | None:
     return None
 
 
-def _coarse(index: Index, divisor: int, sizes: Sizes) -> tuple[int, Index, Index] | None:
+def _coarse(index: Index, divisor: int, sizes: SizeValues) -> tuple[int, Index, Index] | None:
     """(unit, units, fine): the index is `unit * units + fine` with 0 <= fine < unit, a unit that divides the divisor.
 
     The one with the largest unit; None where only 1 is one.
@@ -238,7 +238,7 @@ def _of_remainder(index: Index, divisor: int) -> Remainder | None:
     return atom if isinstance(atom, Remainder) and atom.divisor % divisor == 0 else None
 
 
-def _only_quotient(index: Index, divisor: int, sizes: Sizes) -> int | None:
+def _only_quotient(index: Index, divisor: int, sizes: SizeValues) -> int | None:
     """The quotient that all values of an index have; None where there are several."""
     low, high = index.range(sizes)
     if -inf in (low, high) or inf in (low, high) or low // divisor != high // divisor:
@@ -246,7 +246,7 @@ def _only_quotient(index: Index, divisor: int, sizes: Sizes) -> int | None:
     return cast(int, low // divisor)
 
 
-def _atom_range(atom: Atom, sizes: Sizes) -> Range:
+def _atom_range(atom: Atom, sizes: SizeValues) -> Range:
     if isinstance(atom, AxisAtom):
         found = sizes[atom.name]
         return found if isinstance(found, tuple) else (0, max(found - 1, 0))
@@ -263,7 +263,7 @@ def floored(end: float, divisor: int) -> float:
     return end if end in (-inf, inf) else end // divisor
 
 
-def _replaced(atom: Atom, replace: Callable[[Atom], Index | None], sizes: Sizes) -> Index:
+def _replaced(atom: Atom, replace: Callable[[Atom], Index | None], sizes: SizeValues) -> Index:
     found = replace(atom)
     if found is not None:
         return found

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from math import inf
 
 from ..types.open_sizes import whole
-from .index import Atom, AxisAtom, Index, Sizes, ValueAtom
+from .index import Atom, AxisAtom, Index, SizeValues, ValueAtom
 from .kernel import Kernel, Total
 from .statements import conditions, operands
 
@@ -33,7 +33,7 @@ def size_parameter(axis: str) -> str:
     return f"size_{axis}"
 
 
-def open_sizes(kernel: Kernel) -> Sizes:
+def open_sizes(kernel: Kernel) -> SizeValues:
     """The sizes as far as the text knows them: a dynamic axis has no end."""
     return {axis.name: (0, inf) if axis.dynamic else axis.size for axis in kernel.axes}
 

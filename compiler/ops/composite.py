@@ -14,14 +14,14 @@ from typing import Any, ClassVar
 from ..types.schema import FunctionSchema, parse_schema
 from .registry import OPS, Op, Trait
 
-Runner = Callable[[FunctionSchema, Sequence[Any]], Any]
+CompositeRunner = Callable[[FunctionSchema, Sequence[Any]], Any]
 """Runs the function of a schema on one value per argument."""
 
 
 class Composite:
     """The `function` of a composite op."""
 
-    runner: ClassVar[Runner | None] = None
+    runner: ClassVar[CompositeRunner | None] = None
 
     def __init__(self, schema: FunctionSchema) -> None:
         self._schema = schema

@@ -31,7 +31,7 @@ from .arrays import Array, compute_dtype, dtype_of, element, numpy_dtype, plain_
 from .program import LinearProgram
 from .promotion import RULES, DtypeRule, is_tensor, promoted_dtype
 from .registry import OPS, Op, Trait
-from .scalar import EVALUATED, PARAMETER, Kind, Scalar, ScalarStep, linearize, parameter
+from .scalar import EVALUATED, PARAMETER, OperandKind, Scalar, ScalarStep, linearize, parameter
 
 
 class Symbolic:
@@ -195,7 +195,7 @@ class Pointwise:
             [i for i, value in enumerate(values) if self._promotes(i) and value is not None],
         )
 
-    def _kind(self, index: int) -> Kind:
+    def _kind(self, index: int) -> OperandKind:
         return "bool" if self.schema.arguments[index].name in self.conditions else "number"
 
     def _promotes(self, index: int) -> bool:

@@ -23,7 +23,7 @@ from ..types.dtypes import Number
 from ..types.lazy_numpy import ml_dtypes, np
 from . import evaluations
 
-Kind = Literal["number", "bool", "same"]
+OperandKind = Literal["number", "bool", "same"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -36,7 +36,7 @@ class Scalar:
     op: str
     args: tuple[Scalar, ...] = ()
     value: Any = None
-    kind: Kind = "number"
+    kind: OperandKind = "number"
 
     def __bool__(self) -> bool:
         raise TypeError("a scalar expression has no truth value; write where(condition, a, b)")
@@ -131,7 +131,7 @@ PARAMETER = "parameter"
 CONSTANT = "constant"
 
 
-def parameter(index: int, kind: Kind = "number") -> Scalar:
+def parameter(index: int, kind: OperandKind = "number") -> Scalar:
     """Argument number `index` of the op's schema."""
     return Scalar(PARAMETER, (), index, kind)
 
@@ -155,8 +155,8 @@ class Primitive:
     """
 
     name: str
-    operands: tuple[Kind, ...]
-    result: Kind
+    operands: tuple[OperandKind, ...]
+    result: OperandKind
     function: Callable[..., Any] | str
     meaning: str
     floating: bool = False
@@ -178,11 +178,11 @@ class Primitive:
         nodes = [operand if isinstance(operand, Scalar) else constant(operand) for operand in operands]
         if self.result != "same":
             return Scalar(self.name, tuple(map(_as_kind, nodes, self.operands)), None, self.result)
-        kind: Kind = "bool" if all(node.kind == "bool" for node in nodes) else "number"
+        kind: OperandKind = "bool" if all(node.kind == "bool" for node in nodes) else "number"
         return Scalar(self.name, tuple(_as_kind(node, kind) for node in nodes), None, kind)
 
 
-def _as_kind(node: Scalar, kind: Kind) -> Scalar:
+def _as_kind(node: Scalar, kind: OperandKind) -> Scalar:
     if node.kind == kind:
         return node
     return to_number(node) if kind == "number" else ne(node, 0)
@@ -197,10 +197,10 @@ def _primitive(
     arity: int,
     function: Callable[..., Any] | str,
     meaning: str,
-    result: Kind = "number",
+    result: OperandKind = "number",
     floating: bool = False,
 ) -> Primitive:
-    operand: Kind = "same" if result == "same" else "number"
+    operand: OperandKind = "same" if result == "same" else "number"
     PRIMITIVES[name] = Primitive(name, (operand,) * arity, result, function, meaning, floating)
     return PRIMITIVES[name]
 
@@ -361,7 +361,7 @@ class ScalarStep(NamedTuple):
     op: str
     operands: tuple[int, ...]
     value: Any
-    kind: Kind
+    kind: OperandKind
 
 
 def linearize(expression: Scalar) -> list[ScalarStep]:

@@ -29,7 +29,7 @@ from ..types.open_sizes import at_hand
 from .prices import SCALE, price
 from .problem import Problem
 
-Edge: TypeAlias = tuple[int, int]
+Arc: TypeAlias = tuple[int, int]
 _LIMIT = 2**31 - 2
 """The solver's integers have 32 bits."""
 _FINEST, _COARSEST = 6, 24
@@ -40,7 +40,7 @@ _FINEST, _COARSEST = 6, 24
 class Network:
     """A flow network; capacities are whole numbers, None for no bound."""
 
-    edges: dict[Edge, int | None] = field(default_factory=dict)
+    edges: dict[Arc, int | None] = field(default_factory=dict)
     count: int = 2
     """Vertices: 0 is the source, 1 the sink."""
 
@@ -62,7 +62,7 @@ class Network:
         return sink_side
 
 
-def _in_range(capacities: dict[Edge, int]) -> tuple[dict[Edge, int], int]:
+def _in_range(capacities: dict[Arc, int]) -> tuple[dict[Arc, int], int]:
     """Capacities that the solver can hold, and one that is more than all of them together.
 
     They are divided by what they have in common, and rounded up only if that is too little: right then to one part in
@@ -77,7 +77,7 @@ def _in_range(capacities: dict[Edge, int]) -> tuple[dict[Edge, int], int]:
     return scaled, sum(scaled.values()) + 1
 
 
-def _solve(count: int, capacities: dict[Edge, int]) -> tuple[int, set[int]]:
+def _solve(count: int, capacities: dict[Arc, int]) -> tuple[int, set[int]]:
     """The greatest flow, and the vertices from which the sink can still be reached."""
     import numpy as np
     from scipy.sparse import csr_array

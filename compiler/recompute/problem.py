@@ -14,7 +14,7 @@ from ..ir.rewrite import splice
 from ..ops.meta import Abstract, join
 from ..ops.registry import OPS
 from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
-from ..shapes.propagate import UNKNOWN, Combine, ShapeError, propagate_shapes
+from ..shapes.propagate import UNKNOWN, Joining, ShapeError, propagate_shapes
 from .policy import Holding, Predicate, is_repeatable
 from .storage import Storages, may_hold_memory
 
@@ -178,7 +178,7 @@ class Problem:
 
 
 def known_values(
-    graph: Graph, shapes: Sequence[Abstract] | None, combine: Combine = join
+    graph: Graph, shapes: Sequence[Abstract] | None, combine: Joining = join
 ) -> dict[Value, Abstract] | None:
     """The abstract values of a graph; None where the inputs' are not known, or do not fit: running it will say so."""
     if shapes is None:

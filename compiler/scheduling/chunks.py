@@ -7,7 +7,7 @@ is asked for wherever chunks are, also where they come out even.
 from __future__ import annotations
 
 from ...lang.light_dataclasses import replace
-from ..kernel_ir.index import Atom, AxisAtom, Index, Sizes, axis
+from ..kernel_ir.index import Atom, AxisAtom, Index, SizeValues, axis
 from ..kernel_ir.kernel import (
     Axis,
     Compute,
@@ -65,7 +65,7 @@ def _cut(kernel: Kernel, body: list[Statement], cut: str, chunks: Axis, step: Ax
     return replace(kernel, axes=tuple(axes), body=tuple(with_axes_found(changed)))
 
 
-def _along(statement: Statement, cut: str, chunks: str, step: str, position: Index, sizes: Sizes) -> Statement:
+def _along(statement: Statement, cut: str, chunks: str, step: str, position: Index, sizes: SizeValues) -> Statement:
     def moved(atom: Atom) -> Index | None:
         return position if isinstance(atom, AxisAtom) and atom.name == cut else None
 

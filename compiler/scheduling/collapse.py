@@ -11,7 +11,7 @@ it is repeated.
 from __future__ import annotations
 
 from ...lang.light_dataclasses import replace
-from ..kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder, Sizes, axis, constant
+from ..kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder, SizeValues, axis, constant
 from ..kernel_ir.kernel import (
     POSITIONS,
     Axis,
@@ -119,7 +119,7 @@ def _walks_as_one(index: Index, outer: Axis, inner: Axis) -> bool:
     return True
 
 
-def _renamed(statement: Statement, outer: str, inner: str, name: str, sizes: Sizes) -> Statement:
+def _renamed(statement: Statement, outer: str, inner: str, name: str, sizes: SizeValues) -> Statement:
     def merged(atom: Atom) -> Index | None:
         if not isinstance(atom, AxisAtom):
             return None

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from math import gcd
 
 from ...lang.light_dataclasses import dataclass, field, replace
-from ..kernel_ir.index import Atom, AxisAtom, Index, Sizes, axis
+from ..kernel_ir.index import Atom, AxisAtom, Index, SizeValues, axis
 from ..kernel_ir.kernel import (
     Axis,
     Compute,
@@ -106,7 +106,7 @@ class _Pieces:
     """The body under way: of each piece the operands that stand for values, and what is loaded."""
 
     cut: str
-    sizes: Sizes
+    sizes: SizeValues
     length: int
     taken: set[str]
     operands: list[dict[str, Operand]]

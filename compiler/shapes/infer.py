@@ -39,14 +39,14 @@ from ..types.types import (
 )
 from .dtypes import result_dtypes
 
-Results = Sequence[Any]
+InferredResults = Sequence[Any]
 MAX_REMEMBERED = 50_000
 MAX_KEY = 8
-_REMEMBERED: dict[Hashable, Results] = {}
+_REMEMBERED: dict[Hashable, InferredResults] = {}
 _SOME_NUMBER: dict[Type, Any] = {BOOL: True, INT: 1, FLOAT: 1.0}
 
 
-def infer(op: Op, inputs: Sequence[Any], types: Sequence[Type] = ()) -> Results:
+def infer(op: Op, inputs: Sequence[Any], types: Sequence[Type] = ()) -> InferredResults:
     """One abstract value per result. Raises what the op raises for arguments that do not fit.
 
     `types` are the static types of the inputs, which say what an unknown number is. What was found is remembered: the
@@ -85,7 +85,7 @@ def _scalar_key(value: Any) -> Hashable:
     return (type(value), repr(value)) if type(value) is float else (type(value), value)
 
 
-def _inferred(op: Op, inputs: Sequence[Any], types: Sequence[Type]) -> Results:
+def _inferred(op: Op, inputs: Sequence[Any], types: Sequence[Type]) -> InferredResults:
     count = len(op.schema.returns)
     moved = _MOVED.get(op.schema.full_name)
     if moved is not None:
@@ -142,7 +142,7 @@ def _is_generic(op: Op) -> bool:
     return gives_back or any(isinstance(leaf_of(type), VariableType) for type in given)
 
 
-def _moved(op: Op, inputs: Sequence[Any]) -> Results:
+def _moved(op: Op, inputs: Sequence[Any]) -> InferredResults:
     for argument, value in zip(op.schema.arguments, inputs, strict=True):
         if value is UNKNOWN and not isinstance(argument.type, VariableType):
             return [UNKNOWN]
@@ -226,7 +226,7 @@ _MOVED: dict[str, Callable[..., Any]] = {
 # --- numbers ---
 
 
-def _numbers(op: Op, inputs: Sequence[Any]) -> Results:
+def _numbers(op: Op, inputs: Sequence[Any]) -> InferredResults:
     count = len(op.schema.returns)
     has_tensor = any(isinstance(leaf, Meta) for leaf in _leaves(inputs))
     decided = op.has(Trait.SHAPE_ONLY) or not has_tensor
@@ -255,7 +255,7 @@ def _leaves(values: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _unpacked(result: Any, count: int) -> Results:
+def _unpacked(result: Any, count: int) -> InferredResults:
     return list(result) if count != 1 and isinstance(result, tuple) else [result]
 
 
@@ -271,7 +271,7 @@ def _with_numbers(op: Op, inputs: Sequence[Any], types: Sequence[Type]) -> list[
 # --- tensors ---
 
 
-def _tensors(op: Op, a: Arguments, count: int) -> Results:
+def _tensors(op: Op, a: Arguments, count: int) -> InferredResults:
     require_fit(op, a)
     if op.has(Trait.POINTWISE):
         return [Meta(all_broadcast(a), result_dtypes(op, a, 1)[0])]
@@ -282,7 +282,7 @@ def _tensors(op: Op, a: Arguments, count: int) -> Results:
     return [UNKNOWN] * count
 
 
-def _by_rule(op: Op, a: Arguments, shapes: Shapes, count: int) -> Results:
+def _by_rule(op: Op, a: Arguments, shapes: Shapes, count: int) -> InferredResults:
     returns = op.schema.returns
     if count == 1 and isinstance(shapes, list):
         dtypes = result_dtypes(op, a, 1) * len(shapes)

@@ -37,7 +37,7 @@ from .open_lists import item_of, joined_lists, length_of, repeated
 
 Results: TypeAlias = list[Abstract]
 Known: TypeAlias = dict[Value, Abstract]
-Combine: TypeAlias = Callable[[Abstract, Abstract], Abstract]
+Joining: TypeAlias = Callable[[Abstract, Abstract], Abstract]
 
 MAX_ROUNDS = 20_000
 """Rounds that are looked at one by one, in all; after so many, a loop's are joined."""
@@ -60,7 +60,7 @@ class Visitor(Protocol):
     """What goes through the nodes of a graph: `_Propagation` of `shapes`."""
 
     known: Known
-    combine: Combine
+    combine: Joining
     memory: Remembered
 
     def block(self, block: Block) -> Walk:
@@ -333,7 +333,7 @@ class _Loop:
             carried = joined
 
 
-def _both(left: Abstract, right: Abstract, combine: Combine) -> Abstract:
+def _both(left: Abstract, right: Abstract, combine: Joining) -> Abstract:
     """What stands for a value in two rounds: of tensors and lists what `combine` says, of numbers what they share."""
     holds_tensors = isinstance(left, _OF_TENSORS) or isinstance(right, _OF_TENSORS)
     return combine(left, right) if holds_tensors else join(left, right)

@@ -20,7 +20,7 @@ from ..ops.meta import UNKNOWN, Abstract
 from ..types.open_sizes import is_open
 from ..types.types import INT
 
-Known: TypeAlias = Mapping[Value, Abstract]
+KnownValues: TypeAlias = Mapping[Value, Abstract]
 Simple: TypeAlias = Callable[[Node, list[Abstract]], Any]
 """The abstract results of a node without blocks for those of its inputs; what is no list is an error."""
 
@@ -39,7 +39,7 @@ class NumberRounds:
         self._rounds: list[dict[Value, Abstract]] = []
         self._growth: list[list[int | None]] = []
 
-    def look(self, known: Known) -> None:
+    def look(self, known: KnownValues) -> None:
         """Note what is known of the values inside in this round; of later rounds the same holds as of the last one."""
         if not self._pairs:
             return
@@ -48,7 +48,7 @@ class NumberRounds:
         self._growth.append([run(_growth(made, given, known)) for given, made in self._pairs])
 
     def after(
-        self, trips: int, entered: Mapping[Value, Abstract], known: Known, simple: Simple
+        self, trips: int, entered: Mapping[Value, Abstract], known: KnownValues, simple: Simple
     ) -> dict[Value, Abstract] | None:
         """The numbers after so many rounds, by the parameters that carry them; None where that cannot be told.
 
@@ -66,7 +66,7 @@ class NumberRounds:
         return self._followed(trips, entered, known, simple)
 
     def _followed(
-        self, trips: int, entered: Mapping[Value, Abstract], known: Known, simple: Simple
+        self, trips: int, entered: Mapping[Value, Abstract], known: KnownValues, simple: Simple
     ) -> dict[Value, Abstract] | None:
         nodes = self._nodes()
         if nodes is None or is_open(trips) or trips * len(nodes) > MAX_STEPS:
@@ -111,7 +111,7 @@ def _dependents(block: Block, sources: set[Value]) -> set[Value]:
     return found
 
 
-def _growth(value: Value, start: Value, known: Known) -> Walk:
+def _growth(value: Value, start: Value, known: KnownValues) -> Walk:
     """By how much an int is larger than the one that it is made of, by sums and loops of sums; None for any other."""
     total = 0
     while value is not start:
@@ -135,7 +135,7 @@ def _growth(value: Value, start: Value, known: Known) -> Walk:
     return total
 
 
-def _growth_in_loop(loop: Node, index: int, known: Known) -> Walk:
+def _growth_in_loop(loop: Node, index: int, known: KnownValues) -> Walk:
     (body,) = loop.blocks
     trips, going = (known.get(value) for value in loop.inputs[:2])
     if trips is None or not _is_number(trips) or going is not True or constant_of(body.outputs[0]) is not True:

@@ -25,13 +25,13 @@ from ..ops.registry import OPS, Op, Trait
 from ..ops.shapes import broadcast
 from ..types.dtypes import BY_CODE, promote
 from .infer import infer
-from .loops import Combine, Remembered, propagate_loop
+from .loops import Joining, Remembered, propagate_loop
 from .open_lists import added_lists, on_open_lists, takes_open_lists
 
-__all__ = ["UNKNOWN", "Abstract", "Combine", "Meta", "UnknownType", "is_known", "propagate_shapes"]
+__all__ = ["UNKNOWN", "Abstract", "Joining", "Meta", "UnknownType", "is_known", "propagate_shapes"]
 
 
-def propagate_shapes(graph: Graph, arguments: Sequence[Abstract], combine: Combine = join) -> dict[Value, Abstract]:
+def propagate_shapes(graph: Graph, arguments: Sequence[Abstract], combine: Joining = join) -> dict[Value, Abstract]:
     """The abstract value of every value in the graph, given one per input.
 
     Values inside a loop stand for all its rounds: what rounds do not share is UNKNOWN, or, for a tensor or a list, what
@@ -67,7 +67,7 @@ class ShapeError(Exception):
 
 
 class _Propagation:
-    def __init__(self, graph: Graph, combine: Combine, memory: Remembered) -> None:
+    def __init__(self, graph: Graph, combine: Joining, memory: Remembered) -> None:
         self.graph = graph
         self.combine = combine
         self.memory = memory

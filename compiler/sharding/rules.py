@@ -45,7 +45,7 @@ class Site:
         return [(value, place) for value, place in pairs if isinstance(value, Meta)]
 
 
-Rule = Callable[[Site], Sequence[Any]]
+ShardingRule = Callable[[Site], Sequence[Any]]
 
 
 def placed(site: Site) -> Sequence[Any]:
@@ -127,7 +127,7 @@ def _same(site: Site) -> Sequence[Any]:
 # --- views ---
 
 
-def _moved(move: Callable[[Site, int], int | None]) -> Rule:
+def _moved(move: Callable[[Site, int], int | None]) -> ShardingRule:
     """A view that takes each dimension to one; None where it does not keep it whole."""
 
     def rule(site: Site) -> Sequence[Any]:
@@ -228,7 +228,7 @@ def _dims(site: Site) -> list[int]:
     return [*range(rank)] if not chosen else [_wrapped(d, rank) for d in chosen]
 
 
-def _reduced(partial: Placement | None) -> Rule:
+def _reduced(partial: Placement | None) -> ShardingRule:
     """Over dimensions: of one that is cut, each device has a part; `partial` says what of."""
 
     def rule(site: Site) -> Sequence[Any]:
@@ -365,7 +365,7 @@ def _contracted(left: Meta, at_left: Placement, right: Meta, at_right: Placement
     return aligned(sides, batch)
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, ShardingRule] = {
     **dict.fromkeys(("aten::to", "aten::type_as", "aten::detach", "aten::contiguous", "aten::clone"), _same),
     **dict.fromkeys(("gs::save", "gs::recompute", "aten::alias"), _same),
     "aten::t": _moved(lambda site, dim: len(site.values[0].shape) - 1 - dim),

@@ -62,7 +62,7 @@ class LesserSize:
     other: Polynomial
 
 
-Made: TypeAlias = SizeQuotient | SizePower | LesserSize
+MadeSize: TypeAlias = SizeQuotient | SizePower | LesserSize
 
 
 class Atoms:
@@ -73,8 +73,8 @@ class Atoms:
 
     def __init__(self, given: Sequence[int | float]) -> None:
         self.count = len(given)
-        self.made: list[Made] = []
-        self._atoms: dict[Made, int] = {}
+        self.made: list[MadeSize] = []
+        self._atoms: dict[MadeSize, int] = {}
         self._begin(given, [(-inf, inf) if type(number) is float else (LEAST, inf) for number in given])
 
     def _begin(self, given: Sequence[Any], bounds: Sequence[tuple[float, float]]) -> None:
@@ -166,7 +166,7 @@ class Atoms:
         """The least power of two that is not below."""
         return (((self._atom(SizePower(above)),), 1),)
 
-    def _atom(self, made: Made) -> int:
+    def _atom(self, made: MadeSize) -> int:
         if made not in self._atoms:
             self._atoms[made] = self.count + len(self.made)
             self.made.append(made)
@@ -238,7 +238,7 @@ class Atoms:
             found.append(self._bounds_by_parts(self.made[len(found)]))
         return found[atom - self.count]
 
-    def _bounds_by_parts(self, made: Made) -> tuple[float, float]:
+    def _bounds_by_parts(self, made: MadeSize) -> tuple[float, float]:
         if isinstance(made, LesserSize):
             pairs = [self._bounds_of(made.one), self._bounds_of(made.other)]
             return min(low for low, _ in pairs), min(high for _, high in pairs)
@@ -289,7 +289,7 @@ def values_of_atoms(atoms: Atoms, given: Sequence[int]) -> list[int]:
     return values
 
 
-def value_of_atom(made: Made, values: Sequence[int]) -> int:
+def value_of_atom(made: MadeSize, values: Sequence[int]) -> int:
     """By nothing, nothing is divided: that no divisor is 0 is among the guards."""
     if isinstance(made, SizePower):
         return 1 << max(evaluate(made.above, values) - 1, 0).bit_length()

@@ -25,7 +25,7 @@ from .types import (
     VariableType,
 )
 
-Default = int | float | bool | str | None | tuple["Default", ...]
+DefaultValue = int | float | bool | str | None | tuple["DefaultValue", ...]
 
 
 class NoDefault:
@@ -47,7 +47,7 @@ class Argument:
 
     name: str
     type: Type
-    default: Default | NoDefault = NO_DEFAULT
+    default: DefaultValue | NoDefault = NO_DEFAULT
     keyword_only: bool = False
     fixed_size: int | None = None
     is_dtype: bool = False
@@ -210,8 +210,8 @@ def _argument(text: str, match: re.Match[str], keyword_only: bool, index: int) -
     )
 
 
-def _parse_default(text: str) -> Default:
-    constants: dict[str, Default] = {"None": None, "True": True, "False": False}
+def _parse_default(text: str) -> DefaultValue:
+    constants: dict[str, DefaultValue] = {"None": None, "True": True, "False": False}
     if text in constants:
         return constants[text]
     if text.startswith("["):

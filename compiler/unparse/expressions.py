@@ -27,7 +27,7 @@ from .literals import annotation, dtype_literal, literal
 from .methods import is_method, is_method_by_custom
 from .refinement import connective
 
-Text = tuple[str, int]
+BoundText = tuple[str, int]
 """Source, and how tightly its outermost operator binds."""
 
 CONDITIONAL, OR, AND, NOT = 0, 1, 2, 3
@@ -40,7 +40,7 @@ _ATTRIBUTES = {op: name for name, op in METHOD_ATTRIBUTES.items() if name in ("d
 _PREFIX_OPERATORS = {"neg": "-", "bitwise_not": "~"}
 
 
-def within(text: Text, level: int) -> str:
+def within(text: BoundText, level: int) -> str:
     """The source, in parentheses if it binds less tightly than `level`."""
     return text[0] if text[1] >= level else f"({text[0]})"
 
@@ -65,7 +65,7 @@ class ExpressionText:
         """The text of what a node computes."""
         return self._node(node, {})[0]
 
-    def _value(self, value: Value, renamed: Mapping[Value, str]) -> Text:
+    def _value(self, value: Value, renamed: Mapping[Value, str]) -> BoundText:
         node = value.node
         if value in renamed:
             return renamed[value], ATOM
@@ -81,7 +81,7 @@ class ExpressionText:
             return self._value(root, renamed)
         return renamed.get(root) or self.name_of(root), ATOM
 
-    def _node(self, node: Node, renamed: Mapping[Value, str]) -> Text:
+    def _node(self, node: Node, renamed: Mapping[Value, str]) -> BoundText:
         def sub(value: Value, level: int = 0) -> str:
             return within(self._value(value, renamed), level)
 
@@ -98,7 +98,7 @@ class ExpressionText:
 
     # Ops
 
-    def _op_call(self, node: Node, sub: Sub) -> Text:
+    def _op_call(self, node: Node, sub: Sub) -> BoundText:
         assert node.schema is not None
         name = node.schema.base_name
         candidates = [op.schema for op in OPS.overloads(name)]
@@ -122,7 +122,7 @@ class ExpressionText:
                 return f"{module}.{name.removeprefix(prefix)}"
         return f"{'gs' if name in OWN else 'torch'}.{name}"
 
-    def _function_call(self, node: Node, sub: Sub) -> Text:
+    def _function_call(self, node: Node, sub: Sub) -> BoundText:
         name = node.attrs["callee"]
         schema = self.graph.functions[name].schema
         called = called_as(node.span, name)
@@ -177,7 +177,7 @@ class ExpressionText:
 
     # Operators
 
-    def _operator(self, node: Node, sub: Sub) -> Text | None:
+    def _operator(self, node: Node, sub: Sub) -> BoundText | None:
         """An operator, an attribute or a subscript."""
         assert node.schema is not None
         if not node.inputs:
@@ -197,7 +197,7 @@ class ExpressionText:
             return f"{sub(inputs[0], ATOM)}[{_slice(inputs[1:], sub)}]", ATOM
         return self._infix(node, sub)
 
-    def _of_tensor(self, node: Node, sub: Sub) -> Text | None:
+    def _of_tensor(self, node: Node, sub: Sub) -> BoundText | None:
         """An attribute, or a subscript of the first or the last dimension."""
         assert node.schema is not None
         name, inputs = node.schema.base_name, node.inputs
@@ -212,7 +212,7 @@ class ExpressionText:
         before = _before(inputs[1])
         return None if before is None or item == ":" else (f"{sub(inputs[0], ATOM)}[{before}{item}]", ATOM)
 
-    def _infix(self, node: Node, sub: Sub) -> Text | None:
+    def _infix(self, node: Node, sub: Sub) -> BoundText | None:
         infix = self.shape.operators.of(node)
         if infix is None:
             return None
@@ -264,24 +264,24 @@ def _before(dim: Value) -> str | None:
 # Kinds without a schema
 
 
-def _tuple(e: ExpressionText, node: Node, sub: Sub) -> Text:
+def _tuple(e: ExpressionText, node: Node, sub: Sub) -> BoundText:
     parts = [sub(v) for v in node.inputs]
     return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})", ATOM
 
 
-def _list(e: ExpressionText, node: Node, sub: Sub) -> Text:
+def _list(e: ExpressionText, node: Node, sub: Sub) -> BoundText:
     return f"[{', '.join(sub(v) for v in node.inputs)}]", ATOM
 
 
-def _tuple_index(e: ExpressionText, node: Node, sub: Sub) -> Text:
+def _tuple_index(e: ExpressionText, node: Node, sub: Sub) -> BoundText:
     return f"{sub(node.inputs[0], ATOM)}[{node.attrs['index']}]", ATOM
 
 
-def _unwrap(e: ExpressionText, node: Node, sub: Sub) -> Text:
+def _unwrap(e: ExpressionText, node: Node, sub: Sub) -> BoundText:
     return f"{sub(node.inputs[0], ATOM)}.unchecked_unwrap_optional", ATOM
 
 
-def _conditional(e: ExpressionText, node: Node, sub: Sub) -> Text:
+def _conditional(e: ExpressionText, node: Node, sub: Sub) -> BoundText:
     test = node.inputs[0]
     then, otherwise = (block.outputs[0] for block in node.blocks)
     match connective(node):
@@ -292,7 +292,7 @@ def _conditional(e: ExpressionText, node: Node, sub: Sub) -> Text:
     return f"{sub(then, OR)} if {sub(test, OR)} else {sub(otherwise)}", CONDITIONAL
 
 
-_SPECIAL: dict[str, Callable[[ExpressionText, Node, Sub], Text]] = {
+_SPECIAL: dict[str, Callable[[ExpressionText, Node, Sub], BoundText]] = {
     "prim::TupleConstruct": _tuple,
     "prim::ListConstruct": _list,
     "prim::TupleIndex": _tuple_index,

@@ -17,14 +17,14 @@ from lark.grammar import Rule
 from lark.lexer import Lexer, Token
 
 from ..scanning.tokens import END
-from .tables import KEPT, Data, fingerprint, grammar_text
+from .tables import KEPT, TableData, fingerprint, grammar_text
 
-Row = tuple[int, ...]
-Entry = tuple[str, int | Rule, bool]
+TableRow = tuple[int, ...]
+TableEntry = tuple[str, int | Rule, bool]
 """A symbol, the state that it leads to or the rule to apply, and whether rules make it."""
 
 
-def make_tables(grammar: str) -> Data:
+def make_tables(grammar: str) -> TableData:
     """The tables of a grammar, the same each time. Rows that are equal are written once; `Tables` reads them."""
     lark = Lark(grammar, parser="lalr", lexer=_Terminals, start="module", strict=True)
     conf = lark.parse_interactive("").parser_state.parse_conf
@@ -34,8 +34,8 @@ def make_tables(grammar: str) -> Data:
     numbers = _numbered(conf.start_state, entries)
     symbols: dict[str, int] = {}
     rules: dict[Rule, int] = {}
-    actions: dict[Row, int] = {}
-    gotos: dict[Row, int] = {}
+    actions: dict[TableRow, int] = {}
+    gotos: dict[TableRow, int] = {}
     states: list[tuple[int, int]] = []
     for state in numbers:
         taken: list[int] = []
@@ -58,13 +58,13 @@ def make_tables(grammar: str) -> Data:
     }
 
 
-def _sorted(row: dict[str, tuple[Any, Any]], kinds: dict[str, str]) -> list[Entry]:
+def _sorted(row: dict[str, tuple[Any, Any]], kinds: dict[str, str]) -> list[TableEntry]:
     """A row of Lark's by its symbols, whose terminals are told by what they stand for."""
     found = [(kinds.get(name, name), target, name.islower()) for name, (_, target) in row.items()]
     return sorted(found, key=lambda entry: (entry[0], entry[2]))
 
 
-def _numbered(start: int, entries: dict[int, list[Entry]]) -> dict[int, int]:
+def _numbered(start: int, entries: dict[int, list[TableEntry]]) -> dict[int, int]:
     """The states in the order in which they are met from the first: Lark's own numbers vary from run to run."""
     numbers = {start: 0}
     pending = [start]
@@ -76,7 +76,7 @@ def _numbered(start: int, entries: dict[int, list[Entry]]) -> dict[int, int]:
     return numbers
 
 
-def _place(rows: dict[Row, int], row: list[int]) -> int:
+def _place(rows: dict[TableRow, int], row: list[int]) -> int:
     return rows.setdefault(tuple(row), len(rows))
 
 

@@ -13,7 +13,7 @@ from zlib import crc32
 from .builder import TreeBuilder
 
 KEPT = "tables.json"
-Data: TypeAlias = dict[str, Any]
+TableData: TypeAlias = dict[str, Any]
 Build: TypeAlias = Callable[[TreeBuilder, list[Any], int, int], Any]
 """Makes a rule's value from the values of its symbols and the offsets where it starts and ends."""
 
@@ -37,7 +37,7 @@ class Tables:
     first; a kind that is missing is an error. `gotos[state][symbol]` is the state after a reduction.
     """
 
-    def __init__(self, data: Data) -> None:
+    def __init__(self, data: TableData) -> None:
         """Of tables as data: a row holds symbols, each with a state, or with the complement of a rule's number."""
         symbols = data["symbols"]
         rules = [ReduceAction(name, size, make and getattr(TreeBuilder, make)) for name, size, make in data["rules"]]

@@ -7,10 +7,10 @@ from typing import Literal
 from .. import ast
 from ..diagnostics import Diagnostics
 
-Kind = Literal["plain", "annotated", "augmented", "deleted"]
+TargetKind = Literal["plain", "annotated", "augmented", "deleted"]
 
 
-def check_target(target: ast.Expr, diagnostics: Diagnostics, kind: Kind = "plain") -> None:
+def check_target(target: ast.Expr, diagnostics: Diagnostics, kind: TargetKind = "plain") -> None:
     """Report what cannot be assigned to; the first such part of a tuple is enough."""
     pending = [target]
     while pending:
@@ -29,7 +29,7 @@ def check_target(target: ast.Expr, diagnostics: Diagnostics, kind: Kind = "plain
                 return
 
 
-def _refuse(part: ast.Expr, diagnostics: Diagnostics, kind: Kind) -> None:
+def _refuse(part: ast.Expr, diagnostics: Diagnostics, kind: TargetKind) -> None:
     if kind == "annotated":
         note = "write the type where the value is made, or assign to a name first"
         diagnostics.report("E103", f"only a name can be annotated, not {_describe(part)}", part.span, note)

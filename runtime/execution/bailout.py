@@ -23,10 +23,10 @@ from ...compiler.ops.meta import Meta
 from ...compiler.specialize.assume import BAIL_OUT, Seen, may_be_assumed
 from ...compiler.types.dtypes import BY_CODE
 from ..plans.build import PlanBuilder, PlanCache
-from ..plans.operations import Evaluate, own_copy
-from ..plans.plan import BAIL, ExecutionPlan, Gather, Registers, Slots, gather, without
+from ..plans.operations import NodeFunction, own_copy
+from ..plans.plan import BAIL, ExecutionPlan, Gather, Registers, SlotNumbers, gather, without
 
-Entrance = tuple[int, Slots, tuple[bool, ...]]
+Entrance = tuple[int, SlotNumbers, tuple[bool, ...]]
 """The address behind a point, the registers of what lives on there, and which of that the plan writes into."""
 Entrances = Mapping[int, Entrance]
 """By point."""
@@ -99,7 +99,7 @@ class _ObservingPlanner(PlanBuilder):
         values = Points(graph).values
         self._numbers = {value: point for point, value in enumerate(values) if may_be_assumed(value)}
 
-    def _evaluation(self, node: Node) -> tuple[Evaluate, Sequence[int]]:
+    def _evaluation(self, node: Node) -> tuple[NodeFunction, Sequence[int]]:
         evaluate, taken = super()._evaluation(node)
         numbers = [self._numbers.get(value) for value in node.outputs]
         if all(number is None for number in numbers):
@@ -157,7 +157,7 @@ class _SpecialPlanner(PlanBuilder):
         dead = without(released, targets) + unused
         self._emit(BAIL, self._exit(node, inputs), targets[0], inputs[0], None, dead, inputs)
 
-    def _exit(self, node: Node, inputs: Slots) -> BailoutExit:
+    def _exit(self, node: Node, inputs: SlotNumbers) -> BailoutExit:
         point = node.attr("point")
         return BailoutExit(
             _told(node), gather(inputs[1:]), self._general, self._entrances[point], lambda: self._left(point)

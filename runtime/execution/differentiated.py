@@ -43,7 +43,7 @@ from .wiring import Wiring
 COMPILING = RLock()
 """Compiling shares tables; what is compiled is used without a lock."""
 
-Key = tuple[bool | None, ...]
+PatternKey = tuple[bool | None, ...]
 """Per input: whether a gradient is wanted; None where it is absent."""
 Flags: TypeAlias = "tuple[bool | Flags, ...]"
 """Per input: whether it requires a gradient; of a list, one for each tensor in it."""
@@ -82,7 +82,7 @@ class CompiledGraph:
         self._exact = exact
         self._callees = callees
         self._executor: GraphExecutor | None = None
-        self._differentiated: dict[Key, Differentiated | CompileError] = {}
+        self._differentiated: dict[PatternKey, Differentiated | CompileError] = {}
         self._answered: dict[Flags, CompiledGraph] = {}
         with COMPILING:
             _PROGRAMS.add(self)
@@ -129,7 +129,7 @@ class CompiledGraph:
                 found = self._answered.setdefault(flags, program)
         return found
 
-    def differentiate(self, key: Key) -> Differentiated | CompileError:
+    def differentiate(self, key: PatternKey) -> Differentiated | CompileError:
         """The program differentiated for the inputs that want a gradient; the error (E408) where an op has none."""
         found = self._differentiated.get(key)
         if found is None:
@@ -139,7 +139,7 @@ class CompiledGraph:
                     found = self._differentiated[key] = self._compiled(key)
         return found
 
-    def _compiled(self, key: Key) -> Differentiated | CompileError:
+    def _compiled(self, key: PatternKey) -> Differentiated | CompileError:
         absent = [i for i, wanted in enumerate(key) if wanted is None]
         try:
             return Differentiated(self._gradient([bool(wanted) for wanted in key], absent), self.name)

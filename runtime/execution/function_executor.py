@@ -10,7 +10,7 @@ from ...compiler.autodiff.aggregation import PLAIN, Aggregation, SumRule, aggreg
 from ...compiler.autodiff.aggregation import choose_aggregation as choose
 from ...compiler.ir.graph import Graph
 from ...compiler.passes.gradients.aggregate_gradients import cap_in_place_sums, in_place_sum_cap
-from ...compiler.pipeline import Pass
+from ...compiler.pipeline import GraphPass
 from ..plans.build import PlanCache
 from ..plans.plan import ExecutionPlan
 from ..settings.counters import FALLBACKS
@@ -106,7 +106,7 @@ def choose_aggregation(
     return restore
 
 
-def register_pass(point: str, pass_: Pass) -> Callable[[], None]:
+def register_pass(point: str, pass_: GraphPass) -> Callable[[], None]:
     """Run a pass of your own, `Graph -> bool`, at a named point of the pipeline; returns what takes it away again.
 
     The points are the stages of `compiler.pipeline.EXECUTOR`, of which it runs last, on every graph that goes through

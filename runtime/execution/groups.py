@@ -10,7 +10,7 @@ from ...compiler.autodiff import subgraphs
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Node
 from ..plans.build import PlanBuilder, PlanCache
-from ..plans.operations import Evaluate
+from ..plans.operations import NodeFunction
 from ..plans.plan import ExecutionPlan
 from .differentiated import CompiledGraph
 
@@ -39,7 +39,7 @@ class DifferentiableGroup(CompiledGraph):
 class GroupPlanner(PlanBuilder):
     """Builds the plan of a graph with groups in it."""
 
-    def _evaluation(self, node: Node) -> tuple[Evaluate, Sequence[int]]:
+    def _evaluation(self, node: Node) -> tuple[NodeFunction, Sequence[int]]:
         if node.kind != subgraphs.KIND:
             return super()._evaluation(node)
         graph = subgraphs.subgraph(node, self._graph)

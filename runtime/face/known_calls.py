@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PLAIN = frozenset((int, float, bool, str, NoneType))
 """Arguments besides arrays on whose values no plan depends."""
-Row = tuple[Any, ...]
+KnownCall = tuple[Any, ...]
 
 
 class KnownCalls:
@@ -31,9 +31,9 @@ class KnownCalls:
         self._arguments = None if any(argument.keyword_only for argument in arguments) else tuple(arguments)
         self.uniform = uniform
         self.bound: set[Hashable] = set()
-        self.defaults: dict[int, tuple[Row, Row]] = {}
+        self.defaults: dict[int, tuple[KnownCall, KnownCall]] = {}
 
-    def in_order(self, args: Row, kwargs: Mapping[str, Any]) -> Row | None:
+    def in_order(self, args: KnownCall, kwargs: Mapping[str, Any]) -> KnownCall | None:
         """All arguments up to the last one given, by position; None where a message is to tell what is wrong."""
         if self._arguments is None:
             return None
@@ -51,7 +51,7 @@ class KnownCalls:
                 row.append(argument.default)
         return None if left else tuple(row)
 
-    def key(self, args: Row, values: Sequence[Any]) -> Row | None:
+    def key(self, args: KnownCall, values: Sequence[Any]) -> KnownCall | None:
         """What a call is found by from now on; None where an argument is of another kind, or was converted."""
         if any(value is not given for value, given in zip(values, args)):  # noqa: B905 - the rest are defaults
             return None

@@ -56,7 +56,7 @@ class TorchOp:
         return f"<TorchOp {self.op._schema}>"
 
 
-Source: TypeAlias = "Function | CompilationUnit | Callable[..., Any]"
+OpSource: TypeAlias = "Function | CompilationUnit | Callable[..., Any]"
 
 
 @overload
@@ -78,7 +78,7 @@ def torch_op(
 
 
 def torch_op(
-    function: Source | None = None, name: str = "", *, autocast: Any = None, sharding: str | None = DERIVE
+    function: OpSource | None = None, name: str = "", *, autocast: Any = None, sharding: str | None = DERIVE
 ) -> Any:
     """Register a function with torch.library, as `ns::swiglu`, `ns::swiglu_forward` and `ns::swiglu_backward`.
 

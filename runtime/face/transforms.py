@@ -23,7 +23,7 @@ from ..execution.differentiated import Differentiated
 from ..execution.function_executor import FORGETTING
 from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
-from ..values.arrays import Make, any_on_device, maker_of, to_user
+from ..values.arrays import FromArray, any_on_device, maker_of, to_user
 from ..values.unsuitable import Unsuitable
 from .donated import DonatingGradient
 from .function import Function
@@ -103,7 +103,7 @@ def _pullback(
     differentiated: Differentiated | RecordedFunction | CDifferentiated,
     run: tuple[Sequence[Any], Sequence[Any], Sequence[Any]],
     given_arguments: Sequence[int],
-    make: Make | None,
+    make: FromArray | None,
 ) -> Pullback:
     """The pullback of a forward that ran on values and gave outputs and residuals."""
     flat, outputs, residuals = run

@@ -16,7 +16,7 @@ from ...compiler.ops.registry import OPS
 from ...compiler.types.dtypes import BY_CODE
 from ..plans.build import PlanCache
 from ..plans.interpreter import run_plan
-from ..plans.operations import STRUCTURAL, WRITES, Evaluate, own_copy
+from ..plans.operations import STRUCTURAL, WRITES, NodeFunction, own_copy
 from ..plans.plan import ExecutionPlan
 from ..values.torch_dtypes import torch_dtypes
 from .failure import KernelFailure
@@ -25,7 +25,7 @@ from .torch_forms import add_product_in_place, add_select_in_place, add_slice_in
 from .torch_ops import constant_tensor, op_runner
 
 _CONTROL = ("prim::If", "prim::Loop", "prim::GradOf")
-_WRITES: dict[str, Evaluate] = {
+_WRITES: dict[str, NodeFunction] = {
     "aten::append.t": WRITES["aten::append.t"],
     "prim::grad_add_select": add_select_in_place,
     "prim::grad_add_slice": add_slice_in_place,
@@ -73,16 +73,16 @@ class DevicePlanner(FusionPlanner):
 
     own_copy = staticmethod(_own_tensor)
 
-    def _in_place(self, node: Node) -> tuple[Evaluate, Sequence[int]] | None:
+    def _in_place(self, node: Node) -> tuple[NodeFunction, Sequence[int]] | None:
         write = _WRITES.get(node.kind) if node in self._own.writes else None
         return None if write is None else (write, range(len(node.inputs)))
 
-    def _evaluation(self, node: Node) -> tuple[Evaluate, Sequence[int]]:
+    def _evaluation(self, node: Node) -> tuple[NodeFunction, Sequence[int]]:
         if node.kind == KIND:
             return super()._evaluation(node)
         return self._evaluate(node), range(len(node.inputs))
 
-    def _evaluate(self, node: Node) -> Evaluate:
+    def _evaluate(self, node: Node) -> NodeFunction:
         if node.kind == "prim::AutogradAdd":
             return _add
         if node.kind == "prim::MaterializeGrad":

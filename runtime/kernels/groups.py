@@ -12,7 +12,7 @@ from ...compiler.fusion.groups import KIND, group_graph
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Node
 from ..plans.build import PlanBuilder, PlanCache
-from ..plans.operations import Evaluate
+from ..plans.operations import NodeFunction
 from ..plans.plan import ExecutionPlan
 from .failure import KernelFailure
 
@@ -33,7 +33,7 @@ class FusionPlanner(PlanBuilder):
         super().__init__(graph, callees)
         self._group = group
 
-    def _evaluation(self, node: Node) -> tuple[Evaluate, Sequence[int]]:
+    def _evaluation(self, node: Node) -> tuple[NodeFunction, Sequence[int]]:
         if node.kind != KIND:
             return super()._evaluation(node)
         return _spread(self._group(group_graph(node, self._graph)), len(node.outputs)), range(len(node.inputs))
@@ -44,7 +44,7 @@ def plan_with_kernels(graph: Graph, group: GroupRunner) -> ExecutionPlan:
     return FusionPlanner(graph, PlanCache(), group).build()
 
 
-def _spread(run: Callable[[Sequence[Any]], list[Any]], count: int) -> Evaluate:
+def _spread(run: Callable[[Sequence[Any]], list[Any]], count: int) -> NodeFunction:
     """With operands one by one; a single result as it is."""
     if count == 1:
         return lambda *values: run(values)[0]

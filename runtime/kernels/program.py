@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
+from ...compiler.fusion.program import ExternStep, KernelStep, Passed, Program, Ref
 from ...compiler.fusion.sharing import SharedKernels
 from ...compiler.kernel_ir.kernel import Kernel
 from ...compiler.kernel_ir.layout import Layout, contiguous_strides
@@ -25,8 +25,8 @@ from .triton.kernel import TritonKernel, current_stream
 _SHARED = SharedKernels()
 _SHARING = Lock()
 """Of the process: equal kernels are built once."""
-Slots = list[Any]
-Run = Callable[[Slots, Any], None]
+KernelSlots = list[Any]
+RunStep = Callable[[KernelSlots, Any], None]
 """A step: what it reads and writes, and the stream that it is put on."""
 
 
@@ -46,7 +46,7 @@ class LaunchedKernel:
         made, moved = closed(self.made, atoms), closed(self.moved, atoms)
         return LaunchedKernel(self.kernel.closed(atoms), made, moved, self.buffers, self.numbers)
 
-    def __call__(self, slots: Slots, stream: Any) -> None:
+    def __call__(self, slots: KernelSlots, stream: Any) -> None:
         device = self.kernel.device
         for number, shape, strides, dtype in self.made:
             # It takes half of the time that `torch.empty` does to parse its arguments.
@@ -60,14 +60,14 @@ class LaunchedKernel:
 class CalledOp:
     """An op of torch; `again` makes it for given sizes where it is for open ones."""
 
-    run: Run
+    run: RunStep
     again: Callable[[Sequence[int]], CalledOp] | None
 
     def closed(self, atoms: Sequence[int]) -> CalledOp:
         """With values for what is open."""
         return self if self.again is None else self.again(atoms)
 
-    def __call__(self, slots: Slots, stream: Any) -> None:
+    def __call__(self, slots: KernelSlots, stream: Any) -> None:
         self.run(slots, stream)
 
 
@@ -142,7 +142,7 @@ class DeviceProgram:
             return self._run(values, current_stream(self.device.index))
 
     def _run(self, values: Sequence[Any], stream: Any) -> list[Any]:
-        slots: Slots = [
+        slots: KernelSlots = [
             *self._constants,
             *(self.program.flat(values) if self._has_lists else values),
             *self._empty,
@@ -208,7 +208,7 @@ class DeviceProgram:
         is_single = len(step.node.outputs) == 1 and len(results) == 1
         evaluate, is_view = op_runner(op, self.device), step.is_view
 
-        def run(slots: Slots, stream: Any) -> None:
+        def run(slots: KernelSlots, stream: Any) -> None:
             arguments = [read(slots) for read in readers]
             try:
                 result = evaluate(arguments)
@@ -227,7 +227,7 @@ class DeviceProgram:
         again = (lambda atoms: self._extern(step, atoms)) if is_open(step.arguments) else None
         return CalledOp(run, again)
 
-    def _reader(self, argument: Argument) -> Callable[[Slots], Any]:
+    def _reader(self, argument: Passed) -> Callable[[KernelSlots], Any]:
         if isinstance(argument, Ref):
             number = self._slot[argument.name]
             return lambda slots: slots[number]
@@ -236,11 +236,11 @@ class DeviceProgram:
             return lambda slots: kind([read(slots) for read in readers])
         return lambda slots: argument
 
-    def _result(self, output: Argument) -> int | Callable[[Slots], Any]:
+    def _result(self, output: Passed) -> int | Callable[[KernelSlots], Any]:
         """The slot that holds an output, or what reads it."""
         return self._slot[output.name] if isinstance(output, Ref) else self._reader(output)
 
-    def _is_from_kernel(self, output: Argument) -> bool:
+    def _is_from_kernel(self, output: Passed) -> bool:
         """Whether kernels alone write an output, in memory that they were given for it."""
         return isinstance(output, Ref) and output.name in self._made
 

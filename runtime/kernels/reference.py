@@ -10,7 +10,7 @@ import numpy as np
 from ...compiler.fusion.fuse import Unfusable, fuse, fuse_groups
 from ...compiler.fusion.planning.assemble import Split
 from ...compiler.fusion.planning.roles import Supports
-from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
+from ...compiler.fusion.program import ExternStep, KernelStep, Passed, Program, Ref
 from ...compiler.fusion.seeds import open_inputs
 from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.interpret import run_kernel
@@ -103,7 +103,7 @@ def _run_extern(program: Program, step: ExternStep, held: dict[str, Any]) -> Non
         held.update(zip(step.results, result, strict=True))
 
 
-def _argument(argument: Argument, held: dict[str, Any]) -> Any:
+def _argument(argument: Passed, held: dict[str, Any]) -> Any:
     if isinstance(argument, Ref):
         return held[argument.name]
     if isinstance(argument, list | tuple):

@@ -17,8 +17,8 @@ from ...compiler.ops.registry import OPS
 from ...compiler.types.dtypes import DEFAULT_FLOAT
 from ..values.torch_dtypes import dtypes_of_torch, torch_dtypes
 
-Form = Callable[..., Any]
-Sizes = Sequence[int]
+TorchForm = Callable[..., Any]
+TorchSizes = Sequence[int]
 
 
 def _add_n(terms: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -129,14 +129,14 @@ def _scalar_seed(output: torch.Tensor) -> torch.Tensor:
 
 
 def grad_add_slice(
-    gradients: torch.Tensor | None, gradient: torch.Tensor | None, size: Sizes, *at: Any
+    gradients: torch.Tensor | None, gradient: torch.Tensor | None, size: TorchSizes, *at: Any
 ) -> torch.Tensor | None:
     """As on arrays."""
     return add_slice_in_place(None if gradients is None else gradients.clone(), gradient, size, *at)
 
 
 def add_slice_in_place(
-    gradients: torch.Tensor | None, gradient: torch.Tensor | None, size: Sizes, *at: Any
+    gradients: torch.Tensor | None, gradient: torch.Tensor | None, size: TorchSizes, *at: Any
 ) -> torch.Tensor | None:
     """As on arrays, into the tensor itself."""
     if gradient is None:
@@ -150,14 +150,14 @@ def add_slice_in_place(
 
 
 def grad_add_select(
-    gradients: torch.Tensor | None, gradient: torch.Tensor | None, size: Sizes, dim: int, index: int
+    gradients: torch.Tensor | None, gradient: torch.Tensor | None, size: TorchSizes, dim: int, index: int
 ) -> torch.Tensor | None:
     """As on arrays."""
     return add_select_in_place(None if gradients is None else gradients.clone(), gradient, size, dim, index)
 
 
 def add_select_in_place(
-    gradients: torch.Tensor | None, gradient: torch.Tensor | None, size: Sizes, dim: int, index: int
+    gradients: torch.Tensor | None, gradient: torch.Tensor | None, size: TorchSizes, dim: int, index: int
 ) -> torch.Tensor | None:
     """As on arrays, into the tensor itself."""
     if gradient is None:
@@ -201,13 +201,13 @@ def _mm_total(state: Sequence[torch.Tensor]) -> torch.Tensor:
     return reduce(lambda total, pair: torch.addmm(total, *pair), pairs if first else pairs[1:], total)
 
 
-def _conv_input(input_size: Sizes, weight: torch.Tensor, grad_output: torch.Tensor, *how: Any) -> torch.Tensor:
+def _conv_input(input_size: TorchSizes, weight: torch.Tensor, grad_output: torch.Tensor, *how: Any) -> torch.Tensor:
     batch = grad_output if grad_output.dim() == weight.dim() else grad_output[None]
     size = input_size if len(input_size) == weight.dim() else [1, *input_size]
     return _convolution_backward(batch, _blank(batch, size), weight, how, 0).reshape(tuple(input_size))
 
 
-def _conv_weight(input: torch.Tensor, weight_size: Sizes, grad_output: torch.Tensor, *how: Any) -> torch.Tensor:
+def _conv_weight(input: torch.Tensor, weight_size: TorchSizes, grad_output: torch.Tensor, *how: Any) -> torch.Tensor:
     batch, grad = (x if x.dim() == len(weight_size) else x[None] for x in (input, grad_output))
     return _convolution_backward(grad, batch, _blank(grad, weight_size), how, 1)
 
@@ -225,7 +225,7 @@ def _convolution_backward(
     return found
 
 
-def _blank(like: torch.Tensor, size: Sizes) -> torch.Tensor:
+def _blank(like: torch.Tensor, size: TorchSizes) -> torch.Tensor:
     """A tensor of whose elements nothing depends, without memory for each."""
     return like.new_zeros(()).expand(tuple(size))
 
@@ -233,10 +233,10 @@ def _blank(like: torch.Tensor, size: Sizes) -> torch.Tensor:
 # --- adjoints of linear ops ---
 
 
-def _adjoint(forward: Form) -> Form:
+def _adjoint(forward: TorchForm) -> TorchForm:
     """The gradient by torch's own formula: of the size of the input alone, for the op is linear."""
 
-    def run(grad_output: torch.Tensor, input_size: Sizes, *how: Any) -> torch.Tensor:
+    def run(grad_output: torch.Tensor, input_size: TorchSizes, *how: Any) -> torch.Tensor:
         with torch.enable_grad():
             input = _blank(grad_output, input_size).detach().requires_grad_()
             (found,) = torch.autograd.grad(forward(input, *how), input, grad_output)
@@ -250,7 +250,7 @@ def _interpolate(input: torch.Tensor, *how: Any) -> torch.Tensor:
     return F.interpolate(input, size, scale, mode, corners, recompute, *antialias)
 
 
-_OF_FLOATS: dict[str, Form] = {
+_OF_FLOATS: dict[str, TorchForm] = {
     "gs::conv_input": _conv_input,
     "gs::conv_weight": _conv_weight,
     "gs::pad_adjoint": _adjoint(F.pad),
@@ -270,7 +270,7 @@ def _to_dtype(dtype: torch.dtype, tensor: torch.Tensor, memory_format: int | Non
     return tensor.to(dtype)
 
 
-FORMS: dict[str, Form] = {
+FORMS: dict[str, TorchForm] = {
     "gs::add_n": _add_n,
     "aten::index.Tensor": _index,
     "aten::index_put": _index_put,

@@ -17,11 +17,11 @@ from ..values.torch_dtypes import tensor_of
 from .capture import outside_of_capture
 from .torch_forms import FORMS, takes
 
-Evaluate = Callable[[Sequence[Any]], Any]
+TorchFunction = Callable[[Sequence[Any]], Any]
 
 
 @cache
-def op_runner(op: Op, device: torch.device) -> Evaluate:
+def op_runner(op: Op, device: torch.device) -> TorchFunction:
     """What gives the result of an op on tensors of a device, for a list of its arguments; several as a list or tuple.
 
     Ops that torch does not have under this name are evaluated on the CPU, by their definition on arrays.

@@ -14,7 +14,7 @@ from ...compiler.ir.node import Block, Node, Value
 from ...compiler.types.types import INT_LIST, NUMBERS
 from ...lang.trampoline import Walk, run
 from .node_evaluation import evaluation_of
-from .operations import WRITES, Evaluate, own_copy
+from .operations import WRITES, NodeFunction, own_copy
 from .plan import (
     AGAIN,
     APPEND,
@@ -38,7 +38,7 @@ from .plan import (
     UNARY,
     ExecutionPlan,
     Instruction,
-    Slots,
+    SlotNumbers,
     gather,
     without,
 )
@@ -97,7 +97,7 @@ class PlanBuilder:
         """Where what a round ends with is best put: where the next round finds it."""
         self._reserved: dict[Value, int] = {}
         """Registers that wait for what a branch ends with: nobody else gets them."""
-        self._pending: tuple[Slots, Node] = ((), graph.body.param)
+        self._pending: tuple[SlotNumbers, Node] = ((), graph.body.param)
         """What is to be cleared by the next instruction that makes nothing, or by one of its own before any other."""
         self._kept_in_lists: list[set[int]] = []
         """By loop, innermost last: registers of what has gone into lists, and dies no earlier than they."""
@@ -106,7 +106,7 @@ class PlanBuilder:
         self._owned: list[set[Value]] = []
         self._steps: list[Instruction] = []
         self._nodes: list[Node] = []
-        self._operands: list[Slots] = []
+        self._operands: list[SlotNumbers] = []
         self._node: Node = graph.body.param
         self._lowering = {
             "prim::If": self._if,
@@ -153,7 +153,7 @@ class PlanBuilder:
             slot = self._slots[value] = len(self._template) - 1
         return slot
 
-    def _slots_of(self, values: Iterable[Value]) -> Slots:
+    def _slots_of(self, values: Iterable[Value]) -> SlotNumbers:
         return tuple([self._slot(value) for value in values])
 
     def _dying(self, node: Node) -> list[Value]:
@@ -161,7 +161,7 @@ class PlanBuilder:
         owned = self._owned[-1]
         return [value for value in self._live.deaths.get(node, ()) if value in owned]
 
-    def _release(self, values: Iterable[Value]) -> Slots:
+    def _release(self, values: Iterable[Value]) -> SlotNumbers:
         """Give up the registers of values; those that the next instruction is to clear unless it fills them.
 
         A number may stay where it is: nothing waits for its memory.
@@ -170,7 +170,7 @@ class PlanBuilder:
         self._free += [self._slots[value] for value in values]
         return tuple([self._slots[value] for value in values if value.type not in NUMBERS])
 
-    def _define(self, values: Iterable[Value]) -> Slots:
+    def _define(self, values: Iterable[Value]) -> SlotNumbers:
         """Registers for results, which the current block owns."""
         targets = []
         for value in values:
@@ -194,8 +194,8 @@ class PlanBuilder:
         target: Any = None,
         first: Any = None,
         second: Any = None,
-        dead: Slots = (),
-        operands: Slots = (),
+        dead: SlotNumbers = (),
+        operands: SlotNumbers = (),
     ) -> int:
         pending, node = self._pending
         if pending:
@@ -207,7 +207,7 @@ class PlanBuilder:
         self._append(self._node, Instruction(kind, function, target, first, second, dead), operands)
         return len(self._steps) - 1
 
-    def _append(self, node: Node, step: Instruction, operands: Slots) -> None:
+    def _append(self, node: Node, step: Instruction, operands: SlotNumbers) -> None:
         self._steps.append(step)
         self._nodes.append(node)
         self._operands.append(operands)
@@ -229,11 +229,11 @@ class PlanBuilder:
         """Make the jump at `address` lead to what comes next."""
         self._steps[address] = self._steps[address]._replace(target=self._next_address())
 
-    def _emit_free(self, dead: Slots) -> None:
+    def _emit_free(self, dead: SlotNumbers) -> None:
         if dead:
             self._pending = (*self._pending[0], *dead), self._node
 
-    def _emit_move(self, sources: Slots, targets: Slots, dead: Slots = ()) -> None:
+    def _emit_move(self, sources: SlotNumbers, targets: SlotNumbers, dead: SlotNumbers = ()) -> None:
         pairs = [(s, t) for s, t in zip(sources, targets, strict=True) if s != t]
         if len(pairs) == 1:
             ((source, target),) = pairs
@@ -259,7 +259,7 @@ class PlanBuilder:
             elif node.kind not in CONSTANTS and node.kind not in ALIASES and node not in self._positions:
                 self._operation(node)
 
-    def _close(self, node: Node, block: Block, targets: Slots) -> None:
+    def _close(self, node: Node, block: Block, targets: SlotNumbers) -> None:
         """Move the results of a node's block to registers and end the block; what dies here is freed."""
         self._node = node
         sources = self._slots_of(block.outputs)[len(block.outputs) - len(targets) :]
@@ -289,7 +289,7 @@ class PlanBuilder:
         else:
             self._emit(GENERAL, function, targets[0], gather(operands), None, dead, inputs)
 
-    def _registers_of(self, node: Node) -> tuple[Slots, Slots, Slots, Slots]:
+    def _registers_of(self, node: Node) -> tuple[SlotNumbers, SlotNumbers, SlotNumbers, SlotNumbers]:
         """Registers: of a node's operands, of those that die there, of its results, of those that nobody uses."""
         inputs = self._slots_of(node.inputs)
         released = self._release(self._dying(node))
@@ -300,10 +300,10 @@ class PlanBuilder:
         """Whether a node is run as a plan of its own, by an instruction of its own."""
         return node.kind == "prim::CallFunction"
 
-    def _in_place(self, node: Node) -> tuple[Evaluate, Sequence[int]] | None:
+    def _in_place(self, node: Node) -> tuple[NodeFunction, Sequence[int]] | None:
         return (WRITES[node.kind], range(len(node.inputs))) if node in self._own.writes else None
 
-    def _evaluation(self, node: Node) -> tuple[Evaluate, Sequence[int]]:
+    def _evaluation(self, node: Node) -> tuple[NodeFunction, Sequence[int]]:
         """What a node comes to as a function of some of its operands."""
         return evaluation_of(node)
 
@@ -332,7 +332,7 @@ class PlanBuilder:
         self._aim(jump)
         self._emit_free(self._release(self._unused(node)))
 
-    def _reserve(self, block: Block, targets: Slots) -> None:
+    def _reserve(self, block: Block, targets: SlotNumbers) -> None:
         """Have what a branch ends with put where it is looked for, and what loops begin with that end with it."""
         for value, slot in zip(block.outputs, targets, strict=True):
             while value.node.owner is block and value.use_count == 1 and value not in self._reserved:
@@ -400,7 +400,7 @@ class PlanBuilder:
             self._free.append(limit)
         self._emit_free(late)
 
-    def _carried(self, loop: Node, initial: Sequence[Value], early: list[Value]) -> Slots:
+    def _carried(self, loop: Node, initial: Sequence[Value], early: list[Value]) -> SlotNumbers:
         """Registers for what a loop carries: those of initial values that end with its start, which leave `early`."""
         started = [self._live.resolve(value) for value in initial]
         for value, carried in zip(started, loop.outputs, strict=True):
@@ -417,7 +417,7 @@ class PlanBuilder:
         self._free = [slot for slot in self._free if slot not in taken]
 
 
-def _written(kind: int, function: Any, target: Any, first: Any) -> Slots:
+def _written(kind: int, function: Any, target: Any, first: Any) -> SlotNumbers:
     """The registers that an instruction fills."""
     if kind in (ENTER, DESCEND, *ROUNDS):
         return (first, function[1]) if kind == DESCEND else (first,)
@@ -448,7 +448,7 @@ def _is_true(value: Value) -> bool:
     return value.node.kind == "prim::Constant" and value.node.attr("value") is True
 
 
-def _kind_of_two(node: Node, function: Evaluate) -> int:
+def _kind_of_two(node: Node, function: NodeFunction) -> int:
     """The instruction for an op of two operands: what loops keep and read again is done without a call."""
     if function is WRITES["aten::append.t"]:
         return APPEND

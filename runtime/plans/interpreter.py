@@ -34,10 +34,10 @@ from .plan import (
     UNARY,
     ExecutionPlan,
     Registers,
-    Slots,
+    SlotNumbers,
 )
 
-Frame = tuple[ExecutionPlan, Registers, int, Slots, Slots]
+CallerFrame = tuple[ExecutionPlan, Registers, int, SlotNumbers, SlotNumbers]
 """A caller that waits: its plan and registers, where to go on, where the results go, what to clear then."""
 
 
@@ -59,7 +59,7 @@ def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
     `registers` are the arguments and then the template; they are used up: a value that nothing else holds is freed
     after its last use.
     """
-    frames: list[Frame] = []
+    frames: list[CallerFrame] = []
     code = plan.code
     address = 0
     try:
@@ -160,7 +160,7 @@ def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
 
 
 def _failure(
-    error: Exception, plan: ExecutionPlan, registers: Registers, address: int, frames: Sequence[Frame]
+    error: Exception, plan: ExecutionPlan, registers: Registers, address: int, frames: Sequence[CallerFrame]
 ) -> RuntimeFailure:
     operands = [registers[slot] for slot in plan.operands[address]]
     if plan.code[address][0] == ITEM:

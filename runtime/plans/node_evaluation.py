@@ -10,10 +10,10 @@ from ...compiler.ops.registry import OPS, Op
 from ...compiler.ops.typed import CONDITION, TENSOR, Typed, typed_evaluation
 from ...compiler.types.dtypes import BOOL, DType
 from ...compiler.types.types import TensorType
-from .operations import STRUCTURAL, Evaluate
+from .operations import STRUCTURAL, NodeFunction
 
 
-def evaluation_of(node: Node) -> tuple[Evaluate, Sequence[int]]:
+def evaluation_of(node: Node) -> tuple[NodeFunction, Sequence[int]]:
     """The function that evaluates a node, and which of the inputs it needs."""
     op = OPS.of(node.schema)
     if op is None:

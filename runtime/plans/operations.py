@@ -18,7 +18,7 @@ from ...compiler.ops.families.language.control import (
 )
 from ...compiler.ops.families.linalg.batches import add_product_in_place
 
-Evaluate = Callable[..., Any]
+NodeFunction = Callable[..., Any]
 
 
 def _tuple(*values: Any) -> tuple[Any, ...]:
@@ -33,11 +33,11 @@ def _same(values: Sequence[Any]) -> Sequence[Any]:
     return values
 
 
-def _unpack_tuple(node: Node) -> Evaluate:
+def _unpack_tuple(node: Node) -> NodeFunction:
     return itemgetter(0) if len(node.outputs) == 1 else _same
 
 
-def _unpack_list(node: Node) -> Evaluate:
+def _unpack_list(node: Node) -> NodeFunction:
     count = len(node.outputs)
 
     def unpack(values: Sequence[Any] | None) -> Any:
@@ -55,7 +55,7 @@ def _materialize(grad: Array | None, size: Sequence[int], dtype: int) -> Array:
     return np.zeros(tuple(size), numpy_dtype(dtype)) if grad is None else grad
 
 
-STRUCTURAL: dict[str, Callable[[Node], Evaluate]] = {
+STRUCTURAL: dict[str, Callable[[Node], NodeFunction]] = {
     "prim::TupleConstruct": lambda node: _tuple,
     "prim::ListConstruct": lambda node: _list if node.inputs else list,
     "prim::TupleUnpack": _unpack_tuple,
@@ -79,7 +79,7 @@ def own_copy(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-WRITES: dict[str, Evaluate] = {
+WRITES: dict[str, NodeFunction] = {
     "aten::append.t": _append_in_place,
     "prim::grad_add_item": add_item_in_place,
     "prim::grad_add_select": add_select_in_place,

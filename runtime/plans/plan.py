@@ -21,7 +21,7 @@ from ...compiler.ir.graph import Callee, Graph
 from ...compiler.ir.node import Node
 from ...lang.light_dataclasses import dataclass
 
-Slots = tuple[int, ...]
+SlotNumbers = tuple[int, ...]
 Registers = list[Any]
 Gather = Callable[[Registers], tuple[Any, ...]]
 
@@ -73,7 +73,7 @@ class Instruction(NamedTuple):
     target: Any = None
     first: Any = None
     second: Any = None
-    dead: Slots = ()
+    dead: SlotNumbers = ()
 
 
 class Callees(Protocol):
@@ -94,11 +94,11 @@ class ExecutionPlan:
     """
 
     graph: Graph
-    code: tuple[tuple[int, Any, Any, Any, Any, Slots], ...]
+    code: tuple[tuple[int, Any, Any, Any, Any, SlotNumbers], ...]
     template: tuple[Any, ...]
     input_count: int
     nodes: tuple[Node, ...]
-    operands: tuple[Slots, ...]
+    operands: tuple[SlotNumbers, ...]
     callees: Callees
     passing: tuple[type[Exception], ...] = ()
 
@@ -142,6 +142,6 @@ def _nothing(registers: Registers) -> tuple[Any, ...]:
     return ()
 
 
-def without(slots: Slots, others: Slots) -> Slots:
+def without(slots: SlotNumbers, others: SlotNumbers) -> SlotNumbers:
     """The registers that are not among the others."""
     return tuple([slot for slot in slots if slot not in others])

@@ -71,11 +71,11 @@ class OtherCapture:
 Capture = TensorCapture | ListCapture | OtherCapture
 
 
-Nested = int | tuple["Nested", ...] | None
+NestedEdges = int | tuple["NestedEdges", ...] | None
 """Where the gradient of an input or output stands among edges or slots: one number, for a list one each, or none."""
 
 
-def captured(value: Any, layout: Nested, tensor: Callable[[Array, int | None], TensorCapture]) -> Capture:
+def captured(value: Any, layout: NestedEdges, tensor: Callable[[Array, int | None], TensorCapture]) -> Capture:
     """A value as it is captured, by its kind; `tensor` makes the captures of arrays from their places in the layout."""
     if isinstance(value, np.ndarray):
         return tensor(value, layout if isinstance(layout, int) else None)

@@ -15,8 +15,8 @@ import numpy as np
 from ...compiler.autodiff.gradient import residuals_of
 from ...compiler.ops.arrays import dtype_of
 from ...lang.diagnostics import CompileError
-from ..execution.differentiated import CompiledGraph, Differentiated, Key, pattern_of
-from .captures import Capture, Nested, TensorCapture, captured, require_captures
+from ..execution.differentiated import CompiledGraph, Differentiated, PatternKey, pattern_of
+from .captures import Capture, NestedEdges, TensorCapture, captured, require_captures
 from .fingerprints import check_fingerprints, fingerprints_of, is_checking
 from .node import Edge, GradientValue, Metadata, TapeNode
 from .programs import captured_names, gradient_key
@@ -34,7 +34,7 @@ def run_program(program: CompiledGraph, values: Sequence[Any]) -> list[Any]:
     return program.run([plain(value) for value in values])
 
 
-def record(program: CompiledGraph, key: Key, values: Sequence[Any]) -> list[Any]:
+def record(program: CompiledGraph, key: PatternKey, values: Sequence[Any]) -> list[Any]:
     """`run_program` for values of a key that wants a gradient."""
     differentiated = program.differentiate(key)
     if program.takes_lists:
@@ -75,8 +75,8 @@ class DifferentiableGraph(TapeNode):
         gradient = differentiated.gradient
         self._what = differentiated
         self._wiring = differentiated.wiring
-        self._outputs: list[Nested] = [_slots(outputs[i], metadata) for i in self._wiring.real_vjps]
-        self._inputs: list[Nested] = [_edges(values[i], edges) for i in gradient.output_vjps]
+        self._outputs: list[NestedEdges] = [_slots(outputs[i], metadata) for i in self._wiring.real_vjps]
+        self._inputs: list[NestedEdges] = [_edges(values[i], edges) for i in gradient.output_vjps]
         super().__init__(differentiated.name, edges, metadata)
         kept = residuals_of(gradient, arrays, outputs)
         self._kept: list[Any] | None = kept
@@ -147,13 +147,13 @@ class DifferentiableGraph(TapeNode):
         ]
         return vjps + [None] * (len(self._what.gradient.input_vjps) - len(vjps))
 
-    def _of_list(self, layout: Nested, gradients: list[GradientValue], create_graph: bool) -> Any:
+    def _of_list(self, layout: NestedEdges, gradients: list[GradientValue], create_graph: bool) -> Any:
         """The gradient of an output that is a list: undefined, or a list with zeros for what is undefined in it."""
         if layout is None or all(gradients[slot] is None for slot in _each(layout)):
             return None
         return self._element(layout, gradients, create_graph)
 
-    def _element(self, layout: Nested, gradients: list[GradientValue], create_graph: bool) -> Any:
+    def _element(self, layout: NestedEdges, gradients: list[GradientValue], create_graph: bool) -> Any:
         if isinstance(layout, tuple):
             return [self._element(item, gradients, create_graph) for item in layout]
         if layout is None or gradients[layout] is not None:
@@ -189,7 +189,7 @@ class RefusalNode(TapeNode):
         raise CompileError(self._error.diagnostics)
 
 
-def _slots(value: Any, metadata: list[Metadata]) -> Nested:
+def _slots(value: Any, metadata: list[Metadata]) -> NestedEdges:
     """Slots for an output, added to `metadata`: none if it is no floating tensor at run time."""
     if isinstance(value, np.ndarray):
         if not dtype_of(value).is_floating:
@@ -199,7 +199,7 @@ def _slots(value: Any, metadata: list[Metadata]) -> Nested:
     return tuple([_slots(item, metadata) for item in value]) if isinstance(value, list) else None
 
 
-def _edges(value: Any, edges: list[Edge | None]) -> Nested:
+def _edges(value: Any, edges: list[Edge | None]) -> NestedEdges:
     """Edges for an input, added to `edges`; an element of a list has one whether it requires a gradient or not."""
     if isinstance(value, list):
         return tuple([_edges(item, edges) for item in value])
@@ -207,7 +207,7 @@ def _edges(value: Any, edges: list[Edge | None]) -> Nested:
     return len(edges) - 1
 
 
-def _placed(node: TapeNode, value: Any, layout: Nested) -> Any:
+def _placed(node: TapeNode, value: Any, layout: NestedEdges) -> Any:
     """An output as Variables of a node's slots."""
     if isinstance(layout, int):
         return recorded(value, node, layout)
@@ -216,7 +216,7 @@ def _placed(node: TapeNode, value: Any, layout: Nested) -> Any:
     return [_placed(node, item, inner) for item, inner in zip(value, layout, strict=True)]
 
 
-def _each(layout: Nested) -> Iterator[int]:
+def _each(layout: NestedEdges) -> Iterator[int]:
     """The numbers in a layout. Lists nest as deep as loops in source, so this recurses."""
     if isinstance(layout, int):
         yield layout
@@ -225,7 +225,7 @@ def _each(layout: Nested) -> Iterator[int]:
             yield from _each(item)
 
 
-def _spread(layout: Nested, result: Any, gradients: list[GradientValue]) -> None:
+def _spread(layout: NestedEdges, result: Any, gradients: list[GradientValue]) -> None:
     """Put the gradients of an input, or of the elements of a list, where they belong."""
     if isinstance(layout, int):
         gradients[layout] = result

@@ -11,7 +11,7 @@ from threading import Lock
 from .gradients import added
 from .node import GradientValue, TapeNode
 
-Key = tuple[float, int]
+InboxKey = tuple[float, int]
 """Minus the sequence number of the node that gives a gradient, and which of its edges it takes."""
 
 
@@ -21,13 +21,13 @@ class Sum:
     __slots__ = ("_early", "_keys", "_lock", "_next", "_total")
 
     def __init__(self) -> None:
-        self._keys: list[Key] = []
-        self._early: dict[Key, GradientValue] = {}
+        self._keys: list[InboxKey] = []
+        self._early: dict[InboxKey, GradientValue] = {}
         self._lock: Lock | None = None
         self._next = 0
         self._total: GradientValue = None
 
-    def expect(self, key: Key) -> None:
+    def expect(self, key: InboxKey) -> None:
         self._keys.append(key)
 
     def close(self) -> None:
@@ -36,7 +36,7 @@ class Sum:
             self._keys.sort()
             self._lock = Lock()
 
-    def add(self, key: Key, gradient: GradientValue) -> None:
+    def add(self, key: InboxKey, gradient: GradientValue) -> None:
         if self._lock is None:
             self._total = gradient
             return
@@ -61,7 +61,7 @@ class Inbox:
         self.missing = 0
         self.sums: dict[int, Sum] = {}
 
-    def expect(self, slot: int, key: Key) -> None:
+    def expect(self, slot: int, key: InboxKey) -> None:
         self.missing += 1
         if slot not in self.sums:
             self.sums[slot] = Sum()

@@ -11,12 +11,12 @@ from ...compiler.autodiff.flatten import flatten_signature
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import RETURN, Node, Value
 from ..execution.compiled import Compiled
-from ..execution.differentiated import COMPILING, CompiledGraph, Differentiated, Key
+from ..execution.differentiated import COMPILING, CompiledGraph, Differentiated, PatternKey
 from ..operands.snippets import SNIPPET
 from .value import TapeValue, needs_gradient
 
 
-def gradient_key(program: CompiledGraph, values: Sequence[Any]) -> Key:
+def gradient_key(program: CompiledGraph, values: Sequence[Any]) -> PatternKey:
     """What the gradient for these values depends on."""
     if program.takes_lists:
         return tuple([None if v is None else needs_gradient(v) for v in values])

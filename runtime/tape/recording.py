@@ -28,7 +28,7 @@ from ...lang.light_dataclasses import replace
 from ..execution.differentiated import CompiledGraph
 from ..execution.groups import DifferentiableGroup
 from ..plans.build import PlanBuilder, PlanCache
-from ..plans.operations import Evaluate
+from ..plans.operations import NodeFunction
 from ..plans.plan import ExecutionPlan
 from .graph_node import record
 from .programs import gradient_key
@@ -77,7 +77,7 @@ class RecordingPlanner(PlanBuilder):
     def _callee_has_pair(self, node: Node) -> bool:
         return node.kind == "prim::CallFunction" and self._graph.functions[node.attr("callee")].pair is not None
 
-    def _evaluation(self, node: Node) -> tuple[Evaluate, Sequence[int]]:
+    def _evaluation(self, node: Node) -> tuple[NodeFunction, Sequence[int]]:
         everything = range(len(node.inputs))
         if self._callee_has_pair(node):
             return self._pair(node), everything
@@ -96,7 +96,7 @@ class RecordingPlanner(PlanBuilder):
         graph, sources = node_graph(node, self._graph)
         return OpStep(self._program(node, graph), evaluate, taken, sources), everything
 
-    def _pair(self, node: Node) -> Evaluate:
+    def _pair(self, node: Node) -> NodeFunction:
         graph, sources = node_graph(node, self._graph)
         program = CompiledGraph(graph, graph.title)
 
@@ -125,7 +125,7 @@ class GroupStep:
 
     __slots__ = ("_evaluate", "_program")
 
-    def __init__(self, program: CompiledGraph, evaluate: Evaluate) -> None:
+    def __init__(self, program: CompiledGraph, evaluate: NodeFunction) -> None:
         self._program = program
         self._evaluate = evaluate
 
@@ -143,7 +143,7 @@ class OpStep(GroupStep):
     __slots__ = ("_sources", "_taken")
 
     def __init__(
-        self, program: CompiledGraph, evaluate: Evaluate, taken: Sequence[int], sources: Sequence[int]
+        self, program: CompiledGraph, evaluate: NodeFunction, taken: Sequence[int], sources: Sequence[int]
     ) -> None:
         super().__init__(program, evaluate)
         self._taken = tuple(taken)
@@ -158,7 +158,7 @@ class OpStep(GroupStep):
         return results[0] if len(results) == 1 else results
 
 
-def _on_arrays(evaluate: Evaluate) -> Evaluate:
+def _on_arrays(evaluate: NodeFunction) -> NodeFunction:
     return lambda *values: evaluate(*[plain(value) for value in values])
 
 

@@ -223,10 +223,10 @@ class _Class:
     made: type[TapeValue] = TapeValue
 
 
-Made = TypeVar("Made", bound=TapeValue)
+MadeValue = TypeVar("MadeValue", bound=TapeValue)
 
 
-def made_by_the_tape(cls: type[Made]) -> type[Made]:
+def made_by_the_tape(cls: type[MadeValue]) -> type[MadeValue]:
     """Let a class be that of whatever the tape makes: users hold it, and its methods start what stands above."""
     _Class.made = cls
     return cls

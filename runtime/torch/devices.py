@@ -45,12 +45,12 @@ class DeviceRun(Protocol):
         values where they are no tensors; None where that does not settle it."""
 
 
-Runner = Callable[[Graph], DeviceRun]
+DeviceRunner = Callable[[Graph], DeviceRun]
 
-_RUNNERS: dict[str, Runner] = {}
+_RUNNERS: dict[str, DeviceRunner] = {}
 
 
-def register_runner(device: str, runner: Runner) -> Callable[[], None]:
+def register_runner(device: str, runner: DeviceRunner) -> Callable[[], None]:
     """Have `runner` run what is called on tensors of a kind of device, as `torch.device.type` names it.
 
     It is asked once for each graph. Returns what puts back the one before; graphs that ran keep what they have.

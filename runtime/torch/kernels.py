@@ -25,11 +25,11 @@ from ...compiler.specialize.optionals import specialize_optionals
 from ...lang.collection import collection_paused
 from ...lang.diagnostics import CompileError
 from ..execution.compilation import prepare_on_device
-from ..execution.differentiated import CompiledGraph, Differentiated, Key
+from ..execution.differentiated import CompiledGraph, Differentiated, PatternKey
 from ..kernels.runner import given
 from ..kernels.size_classes import ClosedPlans, SeenTensor, SizeClasses
 from ..values.torch_dtypes import dtypes_of_torch
-from .second_derivatives import Pullback
+from .second_derivatives import SecondPullback
 from .sized import ClassGradient, SizedDifferentiated, SizedGraph
 
 _DTYPE_OF = dtypes_of_torch()
@@ -49,9 +49,9 @@ class KernelProgram(CompiledGraph):
     def __init__(self, program: CompiledGraph, arguments: Sequence[Any]) -> None:
         super().__init__(program.graph, program.name, whole=program.whole)
         self._arguments = arguments
-        self._unsettled: set[Key] = set()
+        self._unsettled: set[PatternKey] = set()
 
-    def settles(self, key: Key) -> bool:
+    def settles(self, key: PatternKey) -> bool:
         """Whether what is known of the arguments is enough to differentiate it."""
         if key in self._unsettled:
             return False
@@ -62,7 +62,7 @@ class KernelProgram(CompiledGraph):
             return False
         return True
 
-    def _compiled(self, key: Key) -> Differentiated | CompileError:
+    def _compiled(self, key: PatternKey) -> Differentiated | CompileError:
         try:
             gradient, repeats = _gradient_for(self, self._arguments, key)
         except (Unfusable, ShapeError) as error:
@@ -76,7 +76,7 @@ class KernelProgram(CompiledGraph):
 class ClassProgram:
     """A program differentiated for a class of sizes."""
 
-    def __init__(self, program: CompiledGraph, key: Key, arguments: Sequence[Any]) -> None:
+    def __init__(self, program: CompiledGraph, key: PatternKey, arguments: Sequence[Any]) -> None:
         gradient, self._repeats = _gradient_for(program, arguments, key)
         self._key = key
         self._of_class = ClassGradient(gradient, program.name)
@@ -98,7 +98,7 @@ class SizedProgram(CompiledGraph):
         super().__init__(graph, name, whole=whole)
         self._found = found
 
-    def differentiate(self, key: Key) -> Differentiated:
+    def differentiate(self, key: PatternKey) -> Differentiated:
         """What it was made of."""
         return self._found
 
@@ -110,9 +110,11 @@ class KernelPrograms:
         self.open = open_inputs(program.graph)
         self._exact: dict[Hashable, KernelProgram] = {}
         self._sized: ClosedPlans[SizedProgram] = ClosedPlans()
-        self._classes: dict[Key, SizeClasses[ClassProgram]] = {}
+        self._classes: dict[PatternKey, SizeClasses[ClassProgram]] = {}
 
-    def find(self, program: CompiledGraph, values: Sequence[Any], settled: bool, key: Key) -> CompiledGraph | None:
+    def find(
+        self, program: CompiledGraph, values: Sequence[Any], settled: bool, key: PatternKey
+    ) -> CompiledGraph | None:
         """The program for values of these shapes, to be differentiated for a key; None where that cannot be."""
         described = (settled, *[_key(value, settled) for value in values])
         found = self._sized.get((key, described))
@@ -125,7 +127,7 @@ class KernelPrograms:
             return self._made(program, values, settled, key, described)
 
     def _made(
-        self, program: CompiledGraph, values: Sequence[Any], settled: bool, key: Key, described: Hashable
+        self, program: CompiledGraph, values: Sequence[Any], settled: bool, key: PatternKey, described: Hashable
     ) -> CompiledGraph | None:
         found = self._of_class(program, values, settled, key, described)
         if found is not None:
@@ -139,7 +141,7 @@ class KernelPrograms:
         return exact if exact.settles(key) else None
 
     def _of_class(
-        self, program: CompiledGraph, values: Sequence[Any], settled: bool, key: Key, described: Hashable
+        self, program: CompiledGraph, values: Sequence[Any], settled: bool, key: PatternKey, described: Hashable
     ) -> SizedProgram | None:
         """The program by one for a class of sizes, where there is one."""
         classes = self._classes.setdefault(key, SizeClasses(_seen))
@@ -153,7 +155,7 @@ class KernelPrograms:
 _PROGRAMS: WeakKeyDictionary[CompiledGraph, KernelPrograms] = WeakKeyDictionary()
 
 
-def kernel_program(program: CompiledGraph, values: Sequence[Any], key: Key) -> CompiledGraph:
+def kernel_program(program: CompiledGraph, values: Sequence[Any], key: PatternKey) -> CompiledGraph:
     """The program for values of these shapes, to be differentiated for a key: of any floats where that can be.
 
     Where control flow depends on elements, the program itself: it runs op by op, and what is wrong with the data comes
@@ -174,7 +176,7 @@ def kernel_program(program: CompiledGraph, values: Sequence[Any], key: Key) -> C
     return program
 
 
-def _gradient_for(program: CompiledGraph, arguments: Sequence[Any], key: Key) -> tuple[Gradient, bool]:
+def _gradient_for(program: CompiledGraph, arguments: Sequence[Any], key: PatternKey) -> tuple[Gradient, bool]:
     """The gradient for what is known of arguments, and whether it is to be differentiated in turn.
 
     Raises: Unfusable, ShapeError; CompileError (E408).
@@ -193,9 +195,9 @@ def _gradient_for(program: CompiledGraph, arguments: Sequence[Any], key: Key) ->
             return kernel_gradient(graph, arguments, wanted, once=True), False
 
 
-def _made_anew(found: Differentiated, graph: Graph, key: Key, *, whole: bool) -> Differentiated:
+def _made_anew(found: Differentiated, graph: Graph, key: PatternKey, *, whole: bool) -> Differentiated:
     """What is differentiated once, with what second derivatives are made of."""
-    found.pullback = Pullback(graph, found.name, key, whole=whole)
+    found.pullback = SecondPullback(graph, found.name, key, whole=whole)
     return found
 
 

@@ -18,13 +18,13 @@ from ...compiler.ir.graph import backward_of
 from ...compiler.ops.arrays import numpy_dtype
 from ...lang.light_dataclasses import dataclass
 from ...lang.source import Span
-from ..execution.differentiated import CompiledGraph, Flags, Key
+from ..execution.differentiated import CompiledGraph, Flags, PatternKey
 from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
 from .devices import DeviceMemory
 from .kernels import kernel_program
 from .kinds import BY_OPS, SYMBOLIC, is_batch_of_gradients
-from .places import Nested, Place, each, moved, places, put_together, take_apart
+from .places import NestedPlaces, TensorPlace, each, moved, places, put_together, take_apart
 from .second_derivatives import KeptArguments
 from .steps import Step, step_of
 from .symbolic import SymbolicMemory
@@ -44,10 +44,10 @@ class StepCall:
 
     __slots__ = ("arguments", "outputs", "step")
 
-    def __init__(self, step: Step, arguments: list[Nested]) -> None:
+    def __init__(self, step: Step, arguments: list[NestedPlaces]) -> None:
         self.step = step
         self.arguments = arguments
-        self.outputs: list[Nested] = []
+        self.outputs: list[NestedPlaces] = []
 
     def again(self) -> StepCall:
         """The same call, to be run on other tensors."""
@@ -117,9 +117,9 @@ class KeptPlaces:
     """What a node keeps besides tensors: where captures, gradients of outputs and those of arguments stand."""
 
     step: Step
-    captures: list[Nested]
-    outputs: list[Nested]
-    arguments: list[Nested]
+    captures: list[NestedPlaces]
+    outputs: list[NestedPlaces]
+    arguments: list[NestedPlaces]
     metadata: dict[int, tuple[Any, ...]]
     """Of outputs that stand in lists: shape, dtype, device; nothing where they are not floating."""
     shapes: list[Any]
@@ -180,26 +180,26 @@ class KeptPlaces:
             if i in self.step.repeated:
                 vjps[position] = self._vjp(self.outputs[position], [None] * count)
 
-    def _vjp(self, layout: Nested, given: Sequence[Any]) -> Any:
+    def _vjp(self, layout: NestedPlaces, given: Sequence[Any]) -> Any:
         """The gradient of one output; of a list, a list, with None for what is undefined in it."""
-        if type(layout) is Place:
+        if type(layout) is TensorPlace:
             return given[layout]
         if not isinstance(layout, list) or all(given[p] is None for p in places(layout)):
             return None
         return self._elements(layout, given)
 
-    def _elements(self, layout: list[Nested], given: Sequence[Any]) -> list[Any]:
+    def _elements(self, layout: list[NestedPlaces], given: Sequence[Any]) -> list[Any]:
         found: list[Any] = []
         for item in layout:
             if isinstance(item, list):
                 found.append(self._elements(item, given))
             else:
-                found.append(given[item] if type(item) is Place else None)
+                found.append(given[item] if type(item) is TensorPlace else None)
         return found
 
-    def _spread(self, name: str, layout: Nested, result: Any, row: list[Any]) -> None:
+    def _spread(self, name: str, layout: NestedPlaces, result: Any, row: list[Any]) -> None:
         """Put gradients in the row; torch itself sums one whose argument was broadcast, and casts it."""
-        if type(layout) is Place:
+        if type(layout) is TensorPlace:
             if result is not None and not fits(self.shapes[layout], result.shape):
                 raise self._unfit(name, result.shape, self.shapes[layout])
             row[layout] = result
@@ -395,7 +395,7 @@ _requires_grad: Callable[[Any], bool] = attrgetter("requires_grad")
 _is_floating: Callable[[Any], bool] = torch.is_floating_point
 
 
-def gradient_key(values: Sequence[Any]) -> Key:
+def gradient_key(values: Sequence[Any]) -> PatternKey:
     """Which values require a gradient; None for one that is absent."""
     return _key(values, _requires_grad)
 
@@ -404,7 +404,7 @@ def _flags(values: Sequence[Any]) -> Flags:
     return tuple([_flags(value) if type(value) is list else getattr(value, "requires_grad", False) for value in values])
 
 
-def _key(values: Sequence[Any], wants: Callable[[Any], bool]) -> Key:
+def _key(values: Sequence[Any], wants: Callable[[Any], bool]) -> PatternKey:
     return tuple([None if value is None else _any(value, wants) for value in values])
 
 

@@ -12,54 +12,54 @@ from typing import Any, TypeAlias
 
 import torch
 
-Nested: TypeAlias = Any
+NestedPlaces: TypeAlias = Any
 """A Place, a list of layouts, or a value that is no tensor."""
 
 
-class Place(int):
+class TensorPlace(int):
     """The position of a tensor in a row."""
 
     __slots__ = ()
 
 
-def take_apart(values: Sequence[Any], tensors: list[Any]) -> list[Nested]:
+def take_apart(values: Sequence[Any], tensors: list[Any]) -> list[NestedPlaces]:
     """The layouts of values, whose tensors are added to the row."""
-    layouts: list[Nested] = []
+    layouts: list[NestedPlaces] = []
     for value in values:
         if isinstance(value, torch.Tensor):
-            layouts.append(Place(len(tensors)))
+            layouts.append(TensorPlace(len(tensors)))
             tensors.append(value)
         else:
             layouts.append(take_apart(value, tensors) if type(value) is list else value)
     return layouts
 
 
-def put_together(layouts: Sequence[Nested], tensors: Sequence[Any]) -> list[Any]:
+def put_together(layouts: Sequence[NestedPlaces], tensors: Sequence[Any]) -> list[Any]:
     """The inverse of `take_apart`."""
     return [
         tensors[layout]
-        if type(layout) is Place
+        if type(layout) is TensorPlace
         else (put_together(layout, tensors) if type(layout) is list else layout)
         for layout in layouts
     ]
 
 
-def moved(layouts: Sequence[Nested], tensors: Sequence[Any], row: list[Any]) -> list[Nested]:
+def moved(layouts: Sequence[NestedPlaces], tensors: Sequence[Any], row: list[Any]) -> list[NestedPlaces]:
     """The same layouts in another row, to which their tensors are added."""
-    found: list[Nested] = []
+    found: list[NestedPlaces] = []
     for layout in layouts:
-        if type(layout) is Place:
-            found.append(Place(len(row)))
+        if type(layout) is TensorPlace:
+            found.append(TensorPlace(len(row)))
             row.append(tensors[layout])
         else:
             found.append(moved(layout, tensors, row) if type(layout) is list else layout)
     return found
 
 
-def places(layouts: Sequence[Nested]) -> Iterator[Place]:
+def places(layouts: Sequence[NestedPlaces]) -> Iterator[TensorPlace]:
     """The places in layouts, in order."""
     for layout in layouts:
-        if type(layout) is Place:
+        if type(layout) is TensorPlace:
             yield layout
         elif type(layout) is list:
             yield from places(layout)

@@ -24,12 +24,12 @@ from .devices import DeviceMemory, FixedRun
 from .kernels import kernel_program
 from .kinds import PLAIN, SYMBOLIC, kind_of
 from .node import NUMPY_DTYPE, KeptPlaces, fits, gradient_key, is_transformed, named
-from .places import Nested, Place, each
+from .places import NestedPlaces, TensorPlace, each
 from .second_derivatives import KeptArguments
 from .steps import Step, step_of
 
-Values = Sequence[Any]
-Run = Callable[[Values], list[Any]]
+TorchValues = Sequence[Any]
+PreparedRun = Callable[[TorchValues], list[Any]]
 MAX_BACKWARDS = 32
 """Kinds of gradients of outputs, of one call; beyond, all are forgotten."""
 
@@ -43,7 +43,7 @@ _keys: Callable[[Any], Any] = torch._C._dispatch_keys
 """What a tensor is to torch's dispatcher: on which device, of which layout, batched, functional, put off negating …"""
 
 
-def signature(values: Values) -> Hashable:
+def signature(values: TorchValues) -> Hashable:
     """What decides how a call runs, apart from elements and floats; None where more does: torch's modes and transforms
     say so, or a value is none that is told of here."""
     if is_transformed() or _modes() or _trace() is not None or forward_ad._current_level >= 0:
@@ -89,12 +89,12 @@ class PlainCall:
 
     __slots__ = ("_rest", "fixed", "quick")
 
-    def __init__(self, fixed: FixedRun, rest: Values) -> None:
+    def __init__(self, fixed: FixedRun, rest: TorchValues) -> None:
         self.fixed = fixed
         self._rest = rest
         self.quick = quick_call(fixed, self, rest, None)
 
-    def __call__(self, args: Values, arrays: list[Any] | None = None) -> Any:
+    def __call__(self, args: TorchValues, arrays: list[Any] | None = None) -> Any:
         """The result; `arrays` has, where it is there, arrays for the tensors among the arguments."""
         if self._rest:
             args = [*args, *self._rest]
@@ -106,7 +106,7 @@ class PlainCall:
 class NodeCall:
     """Of which torch records a node. Its row holds the outputs that are tensors, each once."""
 
-    def __init__(self, device: str, step: Step, fixed: FixedRun, values: Values, rest: Values) -> None:
+    def __init__(self, device: str, step: Step, fixed: FixedRun, values: TorchValues, rest: TorchValues) -> None:
         self.step = step
         self.fixed = fixed
         self._device = device
@@ -133,11 +133,11 @@ class NodeCall:
         # Seeds are other ones in each call, and decide nothing.
         self._settling = [] if device == "cpu" else [n for n, node in numbers if not is_random(node)]
         self._vjps = [None if i in step.repeated else place[i] for i in step.input_vjps]
-        self._outputs: list[Nested] = [Place(place[i]) for i in step.input_vjps]
-        self._arguments = [Place(self._tensors.index(i)) for i in step.output_vjps]
-        self._places = {i: Place(place) for place, i in enumerate(self._tensors)}
+        self._outputs: list[NestedPlaces] = [TensorPlace(place[i]) for i in step.input_vjps]
+        self._arguments = [TensorPlace(self._tensors.index(i)) for i in step.output_vjps]
+        self._places = {i: TensorPlace(place) for place, i in enumerate(self._tensors)}
         self._without: list[int] | None = None
-        self._backwards: dict[Hashable, Run | None] = {}
+        self._backwards: dict[Hashable, PreparedRun | None] = {}
         self._known_backwards = new_kinds()
         self._apply = named(PreparedFunction, step.name).apply
         self.quick = self._made_quick()
@@ -163,7 +163,7 @@ class NodeCall:
             arguments=self.arguments if self.step.pullback is not None else None,
         )
 
-    def __call__(self, args: Values, arrays: list[Any] | None = None) -> Any:
+    def __call__(self, args: TorchValues, arrays: list[Any] | None = None) -> Any:
         """The result; `arrays` has, where it is there, arrays for the tensors among the arguments."""
         if self._rest:
             args = [*args, *self._rest]
@@ -174,14 +174,16 @@ class NodeCall:
         return tuple([row[i] for i in self._results])
 
     @staticmethod
-    def forward(ctx: Any, self: NodeCall, values: Values, arrays: list[Any] | None, *tensors: Any) -> tuple[Any, ...]:
+    def forward(
+        ctx: Any, self: NodeCall, values: TorchValues, arrays: list[Any] | None, *tensors: Any
+    ) -> tuple[Any, ...]:
         """The row of outputs; what backward needs is kept in `ctx`. It is the node's own, for the sake of speed."""
         results = self.fixed.run(values) if arrays is None else self.fixed.run(values, arrays)  # type: ignore[call-arg]
         row = self.recorded(ctx, values, results)
         ctx.call = self
         return row
 
-    def recorded(self, ctx: Any, values: Values, results: Values) -> tuple[Any, ...]:
+    def recorded(self, ctx: Any, values: TorchValues, results: TorchValues) -> tuple[Any, ...]:
         """The row of a program's results; what backward needs is kept in `ctx`."""
         row = results if self._row is None else [results[i] for i in self._row]
         if not self._is_all_new:
@@ -202,18 +204,20 @@ class NodeCall:
             self.quick.settle(without)
         return tuple(row)
 
-    def arguments(self, values: Values) -> KeptArguments:
+    def arguments(self, values: TorchValues) -> KeptArguments:
         """What a second derivative computes the backward from."""
         layouts = [self._places.get(i, value) for i, value in enumerate(values)]
         return KeptArguments.of(layouts, [values[i] for i in self._tensors])
 
-    def _find_without(self, row: Values) -> list[int]:
+    def _find_without(self, row: TorchValues) -> list[int]:
         """The places of outputs that have no gradient."""
-        found = [i for i, tensor in enumerate(row) if Place(i) not in self._outputs or not tensor.is_floating_point()]
+        found = [
+            i for i, tensor in enumerate(row) if TensorPlace(i) not in self._outputs or not tensor.is_floating_point()
+        ]
         self._without = found
         return found
 
-    def gradients(self, ctx: Any, given: Values, saved: Values) -> Values:
+    def gradients(self, ctx: Any, given: TorchValues, saved: TorchValues) -> TorchValues:
         """The gradients of the tensors, in a row."""
         captures = [*saved]
         if self._has_numbers:
@@ -236,7 +240,7 @@ class NodeCall:
             row[place] = result
         return row
 
-    def _backward(self, values: Values) -> Run | None:
+    def _backward(self, values: TorchValues) -> PreparedRun | None:
         """What gives the gradients for these of the outputs and what was saved; None where the usual node does."""
         told = _is_told if self._device == "cpu" else _is_told_with_lists
         if _grad_enabled() or is_transformed() or not all(map(told, values)):
@@ -256,13 +260,13 @@ class NodeCall:
         """What the usual node keeps, for what is differentiated in turn and for what goes wrong."""
         return KeptPlaces(self.step, captures, self._outputs, self._arguments, {}, self._shapes, (), arguments)
 
-    def _prepare_backward(self, pattern: Hashable, vjps: Values, values: Values) -> Run | None:
+    def _prepare_backward(self, pattern: Hashable, vjps: TorchValues, values: TorchValues) -> PreparedRun | None:
         if len(self._backwards) >= MAX_BACKWARDS:
             self._backwards.clear()
         self._backwards[pattern] = run = self._made_backward(vjps, values)
         return run
 
-    def _made_backward(self, vjps: Values, values: Values) -> Run | None:
+    def _made_backward(self, vjps: TorchValues, values: TorchValues) -> PreparedRun | None:
         if all(vjp is None for vjp in vjps):
             return lambda values: [None] * len(self._arguments)
         if not all(map(is_plain, values)) or usual_backend() is None:
@@ -292,7 +296,7 @@ PreparedCall: TypeAlias = PlainCall | NodeCall
 
 
 def prepare(
-    function: Compiled, program: CompiledGraph, device: str, args: Values, values: Values
+    function: Compiled, program: CompiledGraph, device: str, args: TorchValues, values: TorchValues
 ) -> PreparedCall | None:
     """The call of a program with such arguments, which were bound to `values`; None where it cannot be prepared.
 
@@ -320,7 +324,7 @@ def prepare(
 
 
 def _prepared_plainly(
-    function: Compiled, program: CompiledGraph, device: str, values: Values, rest: Values, *, owns: bool
+    function: Compiled, program: CompiledGraph, device: str, values: TorchValues, rest: TorchValues, *, owns: bool
 ) -> PlainCall | None:
     """Where nothing is recorded. `owns`: torch was to record it, so that results share no memory."""
     if device == "cpu":
@@ -330,7 +334,7 @@ def _prepared_plainly(
     return None if fixed is None else PlainCall(fixed, rest)
 
 
-def _taker(places: Sequence[int]) -> Callable[[Values], Values]:
+def _taker(places: Sequence[int]) -> Callable[[TorchValues], TorchValues]:
     """What gives what is at some places of a row."""
     if len(places) > 1:
         return itemgetter(*places)

@@ -22,18 +22,18 @@ from ...compiler.ir.graph import Graph, backward_of
 from ...compiler.specialize.optionals import specialize_optionals
 from ...lang.light_dataclasses import dataclass
 from ..execution.compilation import prepare_gradient
-from ..execution.differentiated import CompiledGraph, Differentiated, Key, Pattern
+from ..execution.differentiated import CompiledGraph, Differentiated, Pattern, PatternKey
 from ..execution.gradients import specialized
 from ..failures.failure import RuntimeFailure
-from .places import Nested, put_together
+from .places import NestedPlaces, put_together
 
 _MAKING = RLock()
 
 
-class Pullback:
+class SecondPullback:
     """The backward of a program for one kind of call, as programs of the gradients and the arguments."""
 
-    def __init__(self, graph: Graph, name: str, key: Key, *, whole: bool) -> None:
+    def __init__(self, graph: Graph, name: str, key: PatternKey, *, whole: bool) -> None:
         self._graph = graph
         self._name = name
         self._key = key
@@ -72,12 +72,12 @@ class Pullback:
 class KeptArguments:
     """The arguments of a call, with the versions that its tensors had."""
 
-    layouts: Sequence[Nested]
+    layouts: Sequence[NestedPlaces]
     tensors: Sequence[Any]
     versions: Sequence[int]
 
     @staticmethod
-    def of(layouts: Sequence[Nested], tensors: Sequence[Any]) -> KeptArguments:
+    def of(layouts: Sequence[NestedPlaces], tensors: Sequence[Any]) -> KeptArguments:
         """Those of a call that is made now."""
         return KeptArguments(layouts, tensors, [_version(tensor) for tensor in tensors])
 

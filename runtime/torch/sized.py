@@ -22,7 +22,7 @@ from ...compiler.types.open_sizes import closed
 from ...lang.collection import collection_paused
 from ...lang.diagnostics import CompileError
 from ..execution.compilation import device_graph
-from ..execution.differentiated import CompiledGraph, Differentiated, Flags, Key, Pattern
+from ..execution.differentiated import CompiledGraph, Differentiated, Flags, Pattern, PatternKey
 from ..execution.executor import GraphExecutor
 from ..execution.gradients import specialized
 from .devices import DeviceRun, FixedRun, graph_run
@@ -138,7 +138,7 @@ class SizedGraph(CompiledGraph):
     def answered(self, flags: Flags) -> CompiledGraph:
         return self.exact.answered(flags)
 
-    def differentiate(self, key: Key) -> Differentiated | CompileError:
+    def differentiate(self, key: PatternKey) -> Differentiated | CompileError:
         return self.exact.differentiate(key)
 
 

@@ -12,12 +12,12 @@ from ...compiler.ir.graph import Graph
 from ...compiler.types.types import INT
 from ...lang.diagnostics import CompileError
 from ..execution.compilation import device_graph
-from ..execution.differentiated import CompiledGraph, Differentiated, Key, Pattern
+from ..execution.differentiated import CompiledGraph, Differentiated, Pattern, PatternKey
 from ..execution.executor import GraphExecutor
 from ..execution.function_executor import FORGETTING
 from .array_runs import ArrayRun
 from .devices import DeviceRun, graph_run
-from .second_derivatives import Pullback
+from .second_derivatives import SecondPullback
 from .sized import SizedDifferentiated, SizedGraph
 from .symbolic import is_batchable
 
@@ -37,7 +37,7 @@ class Step:
     are made of, where it is not the backward.
     """
 
-    def __init__(self, program: CompiledGraph, key: Key, found: Differentiated | CompileError | None) -> None:
+    def __init__(self, program: CompiledGraph, key: PatternKey, found: Differentiated | CompileError | None) -> None:
         self._differentiated = found if isinstance(found, Differentiated) else None
         self._error = found if isinstance(found, CompileError) else None
         self.name = program.name
@@ -51,7 +51,7 @@ class Step:
             self.num_real = gradient.num_real_outputs
             self.input_vjps, self.output_vjps = gradient.input_vjps, gradient.output_vjps
             self.captured_inputs, self.captured_outputs = gradient.captured_inputs, gradient.captured_outputs
-        self.pullback: Pullback | None = None if self._differentiated is None else self._differentiated.pullback
+        self.pullback: SecondPullback | None = None if self._differentiated is None else self._differentiated.pullback
         self._program = program
         self._source = program.graph if self._differentiated is None else self._differentiated.gradient.f
         owner = program if self._differentiated is None else self._differentiated
@@ -107,10 +107,10 @@ def _repeated(graph: Graph) -> Mapping[int, int]:
     return {i: first[value] for i, value in enumerate(graph.outputs) if first[value] != i}
 
 
-_STEPS: WeakKeyDictionary[CompiledGraph, dict[Key, Step]] = WeakKeyDictionary()
+_STEPS: WeakKeyDictionary[CompiledGraph, dict[PatternKey, Step]] = WeakKeyDictionary()
 
 
-def step_of(program: CompiledGraph, key: Key) -> Step:
+def step_of(program: CompiledGraph, key: PatternKey) -> Step:
     """The step for calls in which the inputs with True in `key` require a gradient, and those with None are absent."""
     steps = _STEPS.get(program)
     found = None if steps is None else steps.get(key)
@@ -123,7 +123,7 @@ def step_of(program: CompiledGraph, key: Key) -> Step:
         return steps[key]
 
 
-def _step(program: CompiledGraph, key: Key) -> Step:
+def _step(program: CompiledGraph, key: PatternKey) -> Step:
     found = program.differentiate(key) if True in key else None
     return Step(program, key, None if isinstance(found, Differentiated) and not found.is_active else found)
 

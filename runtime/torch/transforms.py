@@ -11,7 +11,7 @@ import torch
 from ..failures.failure import RuntimeFailure
 from ..settings.random import local_seed, next_seed
 from .kinds import is_batch_of_gradients
-from .places import Nested, Place, put_together, take_apart
+from .places import NestedPlaces, TensorPlace, put_together, take_apart
 from .steps import Step
 from .symbolic import draws_numbers
 
@@ -20,7 +20,7 @@ class Repeatable(Protocol):
     """A call of a step that can be made again."""
 
     step: Step
-    outputs: list[Nested]
+    outputs: list[NestedPlaces]
 
     def again(self) -> Self: ...
 
@@ -64,7 +64,7 @@ def _stack_numbers(samples: Sequence[Repeatable], rows: Sequence[list[Any]]) -> 
     for i, found in enumerate(zip(*[sample.outputs for sample in samples], strict=False)):
         if all(type(value) is int for value in found) and len(set(found)) > 1:
             for sample, row, value in zip(samples, rows, found, strict=True):
-                sample.outputs[i] = Place(len(row))
+                sample.outputs[i] = TensorPlace(len(row))
                 row.append(torch.tensor(value))
 
 
@@ -77,7 +77,7 @@ def run_per_gradient(run: Callable[[Sequence[Any]], Sequence[Any]], values: Sequ
     batched = {i: torch._remove_batch_dim(t, level, 0, 0) for i, t in enumerate(flat) if is_batch_of_gradients(t)}
     count = len(next(iter(batched.values())))
     rows: list[list[Any]] = []
-    found: list[list[Nested]] = []
+    found: list[list[NestedPlaces]] = []
     for sample in range(count):
         row: list[Any] = []
         tensors = [batched[i][sample] if i in batched else tensor for i, tensor in enumerate(flat)]

@@ -25,11 +25,11 @@ class RunTooLong(BaseException):
     """A run calls many more functions than the trace did. No Exception, which the function might catch."""
 
 
-Run = Callable[[Sequence[Any]], Any]
+TracedRun = Callable[[Sequence[Any]], Any]
 """The function that was traced, run on arguments as it was for the trace; its results as plain values."""
 
 
-def check_trace(run: Run, traced: Compiled, example: Sequence[Any]) -> None:
+def check_trace(run: TracedRun, traced: Compiled, example: Sequence[Any]) -> None:
     """Warn (TracerWarning) where the graph and the function give different results."""
     cases = {
         "the example itself": list(example),
@@ -68,7 +68,7 @@ def _negated(value: Any) -> Any:
     return alike(value, [_negated(item) for item in value]) if isinstance(value, list | tuple) else value
 
 
-def _difference(run: Run, traced: Compiled, arguments: Sequence[Any]) -> str:
+def _difference(run: TracedRun, traced: Compiled, arguments: Sequence[Any]) -> str:
     """What is different, in words; nothing if all is equal, or if the function itself does not take these inputs."""
     with grad_mode(False):
         try:

@@ -161,16 +161,16 @@ def _from_torch(tensor: Any) -> Array:
 # --- results ---
 
 
-Make = Callable[[Array], Any]
+FromArray = Callable[[Array], Any]
 """Makes of an array what its caller computes with."""
 
 
-def maker_of(values: Sequence[Any]) -> Make | None:
+def maker_of(values: Sequence[Any]) -> FromArray | None:
     """What makes results of the kind that was passed: torch tensors, arrays of another library; None for NumPy's."""
     return tensor_of if any_torch(values) else maker_for(values)
 
 
-def to_user(value: Any, make: Make | None) -> Any:
+def to_user(value: Any, make: FromArray | None) -> Any:
     """A result as the user gets it, by `maker_of` what was passed. Lists are the user's own."""
     if isinstance(value, np.ndarray):
         return value if make is None else make(value)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from .containers import parts
 
-Function: TypeAlias = Any
+AnyFunction: TypeAlias = Any
 """A `compiled.Compiled`, which stands above this file: what binds its arguments knows of values that take calls."""
 Custom: TypeAlias = Any
 """A class of functions written in Python, `gs.tape.Function`, which stands above this file as well."""
@@ -32,11 +32,11 @@ class Recorded:
         """The type as source writes it."""
         return "Tensor"
 
-    def call_function(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def call_function(self, function: AnyFunction, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run a function on arguments of which one at least is Recorded, and record it."""
         raise NotImplementedError
 
-    def call_operation(self, function: Function, args: tuple[Any, ...]) -> Any:
+    def call_operation(self, function: AnyFunction, args: tuple[Any, ...]) -> Any:
         """The same for what an operator or a method means, which is a function made for just these operands."""
         return self.call_function(function, args, {})
 

@@ -16,7 +16,7 @@ from gradscript.compiler.ir.node import Node
 from gradscript.compiler.specialize.assume import BAIL_OUT
 from gradscript.runtime.execution.profiling import PATIENCE, RUNS
 from gradscript.runtime.plans.build import PlanBuilder
-from gradscript.runtime.plans.operations import Evaluate
+from gradscript.runtime.plans.operations import NodeFunction
 
 pytestmark = pytest.mark.usefixtures("op_by_op")
 """What plans the interpreter makes, on whichever backend the suite runs."""
@@ -98,7 +98,7 @@ def counted_nodes() -> Iterator[Counter[str]]:
     counts: Counter[str] = Counter()
     plain = PlanBuilder._evaluation
 
-    def counted(planner: PlanBuilder, node: Node) -> tuple[Evaluate, Sequence[int]]:
+    def counted(planner: PlanBuilder, node: Node) -> tuple[NodeFunction, Sequence[int]]:
         evaluate, taken = plain(planner, node)
 
         def evaluated(*operands: Any) -> Any:

@@ -13,14 +13,14 @@ from evaluator import evaluate
 from executor_graphs import arguments, executor_graph
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.ir.verify import verify
-from gradscript.compiler.pipeline import EXECUTOR, Pass, pass_name, run_stage, stages
+from gradscript.compiler.pipeline import EXECUTOR, GraphPass, pass_name, run_stage, stages
 from gradscript.runtime.execution.argument_spec import Signature
 from gradscript.runtime.execution.compilation import compile_graph
 from gradscript.runtime.execution.groups import plan_with_groups
 from gradscript.runtime.plans.interpreter import run_plan
 
 SEEDS = range(40)
-PASSES: dict[str, Pass] = {
+PASSES: dict[str, GraphPass] = {
     pass_name(p): p for passes in EXECUTOR.values() for p in passes if not isinstance(p, partial)
 }
 ROUNDED = ("batch_matmuls", "batch_rounds", "decompose_ops")

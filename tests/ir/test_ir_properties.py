@@ -10,7 +10,7 @@ from gradscript.compiler import pipeline
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.ir.verify import verify
 from gradscript.compiler.parse_ir import parse_ir
-from gradscript.compiler.pipeline import PASSES, RECIPES, Pass, run_to_fixpoint
+from gradscript.compiler.pipeline import PASSES, RECIPES, GraphPass, run_to_fixpoint
 from gradscript.compiler.types.types import Type
 from gradscript.lang.diagnostics import CompileError
 from hypothesis import HealthCheck, given, settings
@@ -63,7 +63,7 @@ def test_pipeline_keeps_meaning(name: str, graph: Graph) -> None:
     _check(graph, lambda copy: run_to_fixpoint(copy, RECIPES[name]), name)
 
 
-def _check(graph: Graph, run: Pass, name: str) -> None:
+def _check(graph: Graph, run: GraphPass, name: str) -> None:
     before = graph.text()
     values = arguments(graph)
     with np.errstate(all="ignore"):

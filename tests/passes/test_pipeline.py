@@ -14,8 +14,8 @@ from gradscript.compiler.pipeline import (
     PASSES,
     RECIPES,
     SIMPLIFY,
+    GraphPass,
     InvalidPass,
-    Pass,
     inline_keeping_pairs,
     observed,
     pass_name,
@@ -128,7 +128,7 @@ def _insert_twice(graph: Graph) -> bool:
 
 
 @pytest.mark.parametrize("pass_", [_remove_all, _unlink_twice, _insert_twice])
-def test_a_users_pass_that_misuses_the_graph_is_named(pass_: Pass) -> None:
+def test_a_users_pass_that_misuses_the_graph_is_named(pass_: GraphPass) -> None:
     unit = gs.CompilationUnit("def f(x):\n    return torch.sin(torch.exp(x)) * x\n")
     remove = gs.compiler_debug.register_pass("optimize", pass_)
     try:

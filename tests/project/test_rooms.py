@@ -75,14 +75,23 @@ def test_where_things_are() -> None:
         assert all((ROOT / path).exists() for path in named), row
 
 
-def test_a_class_has_a_name_of_its_own() -> None:
+def _type_names(tree: ast.Module) -> list[str]:
+    """The classes of a file, and what it gives another name to: types, by their capital."""
+    found = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found += [target.id for target in targets if isinstance(target, ast.Name)]
+    return [name for name in found if re.fullmatch(r"[A-Z]\w*[a-z]\w*", name)]
+
+
+def test_a_type_has_a_name_of_its_own() -> None:
     """In the whole house; but a GradPair, as users hold it, is the compiler's with what they may ask of it."""
     found: dict[str, list[str]] = {}
     for path in (path for room in ("lang", "compiler", "runtime", "authoring") for path in (ROOT / room).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                found.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
-    assert {name for name, places in found.items() if len(places) > 1} == {"GradPair"}
+        for name in _type_names(ast.parse(path.read_text(encoding="utf-8"))):
+            found.setdefault(name, []).append(path.relative_to(ROOT).as_posix())
+    assert {name: places for name, places in found.items() if len(places) > 1}.keys() == {"GradPair"}
 
 
 MOST_ENTRIES = 24

@@ -18,7 +18,7 @@ from gradscript.runtime.face import function, transforms
 from gradscript.runtime.kernels.reference import run_program
 from gradscript.runtime.kernels.runner import KernelGraph, KernelGroup
 from gradscript.runtime.torch import calls, node
-from gradscript.runtime.torch.devices import Runner, register_runner
+from gradscript.runtime.torch.devices import DeviceRunner, register_runner
 from gradscript.runtime.torch.kinds import SYMBOLIC, is_batched
 from gradscript.runtime.torch.tensors import tensors_in
 from gradscript.runtime.values.arrays import any_torch
@@ -90,7 +90,7 @@ def _device_of(values: Sequence[Any]) -> str:
 
 
 @contextmanager
-def kernel_device(monkeypatch: pytest.MonkeyPatch, runner: Runner | None = None) -> Iterator[KernelRuns]:
+def kernel_device(monkeypatch: pytest.MonkeyPatch, runner: DeviceRunner | None = None) -> Iterator[KernelRuns]:
     """Have all tensors be on that device meanwhile; `runner` stands for the one that goes by the kernels' meaning."""
     runs = KernelRuns()
     remove = register_runner(NAME, runner or runs.runner)

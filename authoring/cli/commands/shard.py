@@ -18,8 +18,6 @@ from ..console import emit
 from ..described import DescribedCall, on_described_call
 from ..loading import CliError
 
-Data = dict[str, Any]
-
 
 @on_described_call
 def shard(call: DescribedCall, as_json: bool) -> None:
@@ -59,7 +57,7 @@ class Rules:
             parts += [f"    {line}"] if line else []
         return "\n".join(parts)
 
-    def to_dict(self) -> Data:
+    def to_dict(self) -> dict[str, Any]:
         """What `--json` prints."""
         ways = [
             {"arguments": [_text(p) for p in w.arguments], "results": [_text(p) for p in w.results]} for w in self.ways

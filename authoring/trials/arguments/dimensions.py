@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, combinations
 
-from .shapes import Shape, Shapes
+from ....compiler.ops.arguments import Shape
+from .shapes import ShapeList
 
-Place = tuple[int, int]
+DimensionPlace = tuple[int, int]
 """A tensor by its number, and one of its dimensions."""
-Fits = Callable[[Shapes], bool]
+Fits = Callable[[ShapeList], bool]
 
 SIZES = (0, 1, 2)
 LARGER = (3, 5, 4, 7, 6, 8)
@@ -22,15 +23,15 @@ MAX_TOGETHER = 3
 """As many equal dimensions are moved at once, and then all of them."""
 
 
-def tied_dimensions(shapes: Shapes, fits: Fits, data: Sequence[int] = ()) -> list[tuple[Place, ...]]:
+def tied_dimensions(shapes: ShapeList, fits: Fits, data: Sequence[int] = ()) -> list[tuple[DimensionPlace, ...]]:
     """The dimensions that can be changed, each with those that must change with it. `fits` says what runs.
 
     Indices and masks, which tensors are `data`, may run beside more numbers than they are meant for, so a dimension
     goes with an equal one of theirs if it can.
     """
     places = [(i, axis) for i, shape in enumerate(shapes) for axis in range(len(shape))]
-    found: list[tuple[Place, ...]] = []
-    taken: set[Place] = set()
+    found: list[tuple[DimensionPlace, ...]] = []
+    taken: set[DimensionPlace] = set()
     for place in places:
         if place in taken:
             continue
@@ -44,7 +45,7 @@ def tied_dimensions(shapes: Shapes, fits: Fits, data: Sequence[int] = ()) -> lis
     return found
 
 
-def _companies(place: Place, alike: Sequence[Place]) -> Iterator[tuple[Place, ...]]:
+def _companies(place: DimensionPlace, alike: Sequence[DimensionPlace]) -> Iterator[tuple[DimensionPlace, ...]]:
     """A dimension alone, with one or two others of its size, with all of them."""
     for count in range(min(MAX_TOGETHER, len(alike) + 1)):
         yield from ((place, *others) for others in combinations(alike, count))
@@ -52,14 +53,14 @@ def _companies(place: Place, alike: Sequence[Place]) -> Iterator[tuple[Place, ..
         yield (place, *alike)
 
 
-def _moves(shapes: Shapes, group: Sequence[Place], fits: Fits) -> bool:
+def _moves(shapes: ShapeList, group: Sequence[DimensionPlace], fits: Fits) -> bool:
     size = _size(shapes, group[0])
     return any(fits(resized(shapes, group, other)) for other in (size + 1, 2 * size + 2))
 
 
 def sizes_to_try(
-    shapes: Shapes, groups: Sequence[tuple[Place, ...]], fits: Fits, named: Sequence[int] = ()
-) -> Iterator[Shapes]:
+    shapes: ShapeList, groups: Sequence[tuple[DimensionPlace, ...]], fits: Fits, named: Sequence[int] = ()
+) -> Iterator[ShapeList]:
     """All dimensions unlike each other, then each of them in turn at 0, 1, 2, a larger size, and those `named`."""
     unlike = shapes
     for group in groups:
@@ -73,7 +74,7 @@ def sizes_to_try(
         yield next(filter(fits, (resized(unlike, group, n) for n in (4, 6, 8, 5))), unlike)
 
 
-def batched(shapes: Shapes) -> Iterator[Shapes]:
+def batched(shapes: ShapeList) -> Iterator[ShapeList]:
     """A dimension more in front of all tensors, and of each alone; the first of all gone."""
     yield tuple((2, *shape) for shape in shapes)
     yield from (tuple((2, *s) if i == j else s for j, s in enumerate(shapes)) for i in range(len(shapes)))
@@ -81,7 +82,7 @@ def batched(shapes: Shapes) -> Iterator[Shapes]:
         yield tuple(shape[1:] for shape in shapes)
 
 
-def resized(shapes: Shapes, group: Sequence[Place], size: int) -> Shapes:
+def resized(shapes: ShapeList, group: Sequence[DimensionPlace], size: int) -> ShapeList:
     """The shapes with every dimension of a group at another size."""
     changed: list[Shape] = []
     for i, shape in enumerate(shapes):
@@ -89,5 +90,5 @@ def resized(shapes: Shapes, group: Sequence[Place], size: int) -> Shapes:
     return tuple(changed)
 
 
-def _size(shapes: Shapes, place: Place) -> int:
+def _size(shapes: ShapeList, place: DimensionPlace) -> int:
     return shapes[place[0]][place[1]]

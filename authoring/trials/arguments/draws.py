@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..leaves import Array
+from ....compiler.ops.arrays import Array
 
 _GAMMA = 0x9E3779B97F4A7C15
 """2^64 over the golden ratio, made odd."""

@@ -21,10 +21,10 @@ from ....runtime.failures.failure import RuntimeFailure
 
 SUFFIX = EXAMPLES
 
-Example = tuple[tuple[Any, ...], dict[str, Any]]
+ArgumentExample = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def examples_beside(function: Function) -> list[Example] | None:
+def examples_beside(function: Function) -> list[ArgumentExample] | None:
     """What the unit's `NAME_examples` returns; None where there is no such function, or it does not run."""
     callee = function.callee.graph.functions.get(function.name + SUFFIX)
     if callee is None or callee.schema.arguments:

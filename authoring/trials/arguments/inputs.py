@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ....compiler.ops.arguments import Shape
 from ....compiler.types.dtypes import FLOAT32
 from ....compiler.types.types import BOOL, FLOAT, NUMBER, OptionalType, strip_optional
 from ....lang.diagnostics import CompileError
@@ -24,21 +25,9 @@ from ..evaluation import Subject
 from ..leaves import floating_leaves, is_floating
 from .dimensions import batched, sizes_to_try, tied_dimensions
 from .draws import Rng
-from .recipes import Entry, ExampleEntry, PlainEntry, Recipe, TensorEntry, tensor_entry
+from .recipes import ExampleEntry, PlainEntry, Recipe, RecipeEntry, TensorEntry, tensor_entry
 from .samples import INDICES, MASKS, choices, holds_tensors, is_dtype, looks_like_data
-from .shapes import (
-    STRUCTURED,
-    Shape,
-    Shapes,
-    beside,
-    broadcast,
-    candidates,
-    equal,
-    is_stretched,
-    kind_of,
-    mixed,
-    signature,
-)
+from .shapes import STRUCTURED, ShapeList, beside, broadcast, candidates, equal, is_stretched, kind_of, mixed, signature
 
 SECONDS = 6.0
 """The search for the first fit gives up after so long, of its own time: what else a machine does decides nothing."""
@@ -63,11 +52,11 @@ Domains = tuple[str, ...]
 class InputSearch:
     """Looks for arguments of one function, but for those that are `given`, by their number."""
 
-    def __init__(self, subject: Subject, seed: int = 0, given: Mapping[int, Entry] | None = None) -> None:
+    def __init__(self, subject: Subject, seed: int = 0, given: Mapping[int, RecipeEntry] | None = None) -> None:
         self.subject = subject
         self.rng = Rng(seed)
         self.arguments = subject.schema.arguments
-        self.given: Mapping[int, Entry] = given or {}
+        self.given: Mapping[int, RecipeEntry] = given or {}
         wanted = [i for i in range(len(self.arguments)) if i not in self.given]
         self.tensors = [i for i in wanted if holds_tensors(self.arguments[i].type)]
         self.plain = [i for i in wanted if i not in self.tensors]
@@ -121,7 +110,7 @@ class InputSearch:
             return False
         return True
 
-    def _attempts(self, shapes: Sequence[Shapes]) -> Iterator[tuple[Recipe, str]]:
+    def _attempts(self, shapes: Sequence[ShapeList]) -> Iterator[tuple[Recipe, str]]:
         """Recipes in the order in which they are likely, and how they did. Where one gives NaN, domains vary."""
         for combination in self._combinations():
             for kinds in self._kinds():
@@ -134,7 +123,7 @@ class InputSearch:
                         yield from ((other, self._status(other)) for other in others)
                         break
 
-    def _by_domain(self, shapes: Shapes, kinds: Domains, combination: Sequence[Any]) -> Iterator[Recipe]:
+    def _by_domain(self, shapes: ShapeList, kinds: Domains, combination: Sequence[Any]) -> Iterator[Recipe]:
         """The same shapes with numbers from other domains: one domain for all, then one for each."""
         others = ("positive", "unit", "signed unit", "above one", "rows", "definite", "negative")
         for domain in others:
@@ -178,7 +167,7 @@ class InputSearch:
         tails = tuple(c[0] for c in lists[4:])
         return [(*(c[i] for c, i in zip(lists, picks, strict=False)), *tails) for picks in ranked]
 
-    def _recipe(self, shapes: Shapes, kinds: Domains, combination: Sequence[Any]) -> Recipe:
+    def _recipe(self, shapes: ShapeList, kinds: Domains, combination: Sequence[Any]) -> Recipe:
         entries = dict(self.given) | {i: PlainEntry(v) for i, v in zip(self.plain, combination, strict=True)}
         for i, shape, kind in zip(self.tensors, shapes, kinds, strict=True):
             entries[i] = tensor_entry(self.arguments[i].type, shape, kind)
@@ -226,7 +215,7 @@ class InputSearch:
     def _other_sizes(self, first: Recipe) -> list[Recipe]:
         """Every dimension that can have another size at nothing, one, two and more, and one dimension more."""
 
-        def fits(shapes: Shapes) -> bool:
+        def fits(shapes: ShapeList) -> bool:
             return self._with_lower_indices(first.with_shapes(shapes), first) is not None
 
         tensors = [entry for entry in first.entries if isinstance(entry, TensorEntry)]
@@ -248,15 +237,15 @@ class InputSearch:
         tried = [recipe, *(recipe.with_indices(domain) for domain in INDICES[1:])]
         return next((r for r in tried if (_repeats(first) or not _repeats(r)) and self.fits(r)), None)
 
-    def _alike(self, first: Recipe, count: int) -> Shapes | None:
+    def _alike(self, first: Recipe, count: int) -> ShapeList | None:
         """One shape for all tensors, of two dimensions or more, if it fits."""
         return next((s for s in equal(count) if len(s[0]) >= 2 and self.fits(first.with_shapes(s))), None)
 
-    def _candidates(self, count: int) -> Iterator[Shapes]:
+    def _candidates(self, count: int) -> Iterator[ShapeList]:
         given = dict.fromkeys(e.value.shape for e in self.given.values() if isinstance(e, ExampleEntry))
         return chain(beside(list(given), count), candidates(count, self.subject.is_pointwise))
 
-    def _variations(self, first: Recipe, count: int) -> Iterator[Shapes]:
+    def _variations(self, first: Recipe, count: int) -> Iterator[ShapeList]:
         """Shapes to try once one assignment fits: broadcasting only if tensors of equal shapes go together."""
         if count <= 1 or self.subject.is_pointwise:
             return self._candidates(count)
@@ -368,7 +357,7 @@ class InputSearch:
             yield recipe
 
 
-def _is_broadcast_anew(shapes: Shapes, first: Shapes) -> bool:
+def _is_broadcast_anew(shapes: ShapeList, first: ShapeList) -> bool:
     """Whether tensors of one shape have unlike ones now: those are tried as broadcasting."""
     return any(a == b and c != d for (a, c), (b, d) in combinations(zip(first, shapes, strict=True), 2))
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from ....compiler.ops.arrays import Array
 from ..branch_conditions import MAX_RANK
-from ..leaves import Array, floating_leaves, replaced
+from ..leaves import TrialValues, floating_leaves, replaced
 
 MAX_RUNS = 3000
 MAX_FREE = 3
 """Of more tensors one at a time is changed, or all of them."""
 
-Values = list[Any]
-Change = Callable[[Array], Array]
+Reshaping = Callable[[Array], Array]
 
-_CHANGES: tuple[Change, ...] = (
+_CHANGES: tuple[Reshaping, ...] = (
     lambda array: array,
     lambda array: np.stack([array, array * 1.25]),
     lambda array: np.stack([array, array * 0.75, array * 1.25], -1),
@@ -30,13 +30,13 @@ _CHANGES: tuple[Change, ...] = (
 class RankSearch:
     """Goes from arguments that run to others with a dimension more or less, each tensor by itself and together."""
 
-    def __init__(self, runs: Callable[[Values], bool]) -> None:
+    def __init__(self, runs: Callable[[TrialValues], bool]) -> None:
         self._runs = runs
         self._left = MAX_RUNS
         self.is_exhausted = False
         """Whether all was tried up to `MAX_RANK` dimensions."""
 
-    def search(self, bases: Sequence[Values]) -> Iterator[Values]:
+    def search(self, bases: Sequence[TrialValues]) -> Iterator[TrialValues]:
         """The first arguments found of each choice of numbers of dimensions, those of `bases` aside."""
         known, tried = {_ranks(base) for base in bases}, set()
         pending = list(bases)
@@ -56,10 +56,10 @@ class RankSearch:
                     yield values
         self.is_exhausted = True
 
-    def _beside(self, base: Values) -> Iterator[Values]:
+    def _beside(self, base: TrialValues) -> Iterator[TrialValues]:
         arguments = list(dict.fromkeys(path[0] for path in floating_leaves(base)))
         if len(arguments) <= MAX_FREE:
-            choices: Iterator[tuple[Change, ...]] = product(_CHANGES, repeat=len(arguments))
+            choices: Iterator[tuple[Reshaping, ...]] = product(_CHANGES, repeat=len(arguments))
         else:
             one = [[c if i == k else _CHANGES[0] for i in arguments] for k in arguments for c in _CHANGES[1:]]
             choices = iter([*map(tuple, one), *((c,) * len(arguments) for c in _CHANGES[1:])])
@@ -74,7 +74,7 @@ class RankSearch:
             yield values
 
 
-def without_elements(base: Values) -> Iterator[Values]:
+def without_elements(base: TrialValues) -> Iterator[TrialValues]:
     """Arguments of which one tensor has one dimension and no elements; then all of them."""
     leaves = floating_leaves(base)
     values = base

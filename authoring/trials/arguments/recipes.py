@@ -7,12 +7,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ....compiler.ops.arguments import Shape
 from ....compiler.types.types import ListType, Type, strip_optional
 from ....lang.light_dataclasses import dataclass, replace
 from ..leaves import is_floating, map_arrays
 from .draws import Rng
 from .samples import DATA, DOMAINS, INDICES, like
-from .shapes import Shape, Shapes
+from .shapes import ShapeList
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +66,14 @@ class FixedEntry:
         return map_arrays(self.value, lambda array: array * rng.uniform(1 - 1e-3, 1 + 1e-3, array.shape))
 
 
-Entry: TypeAlias = TensorEntry | PlainEntry | ExampleEntry | FixedEntry
+RecipeEntry: TypeAlias = TensorEntry | PlainEntry | ExampleEntry | FixedEntry
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """One entry per parameter. `dtype` is that of every floating array."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[RecipeEntry, ...]
     dtype: str = "float64"
 
     def make(self, rng: Rng, attempt: int = 0) -> list[Any]:
@@ -83,7 +84,7 @@ class Recipe:
         return [map_arrays(value, lambda array: array.astype(dtype)) for value in values]
 
     @property
-    def shapes(self) -> Shapes:
+    def shapes(self) -> ShapeList:
         """The shapes of tensors, in the order of parameters."""
         found: list[Shape] = []
         for entry in self.entries:
@@ -93,7 +94,7 @@ class Recipe:
                 found.append(entry.value.shape)
         return tuple(found)
 
-    def with_entry(self, index: int, entry: Entry) -> Recipe:
+    def with_entry(self, index: int, entry: RecipeEntry) -> Recipe:
         return replace(self, entries=(*self.entries[:index], entry, *self.entries[index + 1 :]))
 
     def with_shapes(self, shapes: Sequence[Shape]) -> Recipe:
@@ -126,7 +127,7 @@ class Recipe:
         return ", ".join(shown + note)
 
 
-def _shown(entry: Entry) -> Any:
+def _shown(entry: RecipeEntry) -> Any:
     if isinstance(entry, TensorEntry):
         text = f"{_shape_text(entry.shape)}{'' if entry.domain == 'real' else ' ' + entry.domain}"
         return _Text(text if entry.count is None else f"{entry.count} × {text}")

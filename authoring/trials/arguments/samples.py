@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ....compiler.ops.arguments import Shape
+from ....compiler.ops.arrays import Array
 from ....compiler.types.dtypes import FLOAT32, FLOAT64
 from ....compiler.types.schema import Argument
 from ....compiler.types.types import (
@@ -24,9 +26,7 @@ from ....compiler.types.types import (
     is_tensor,
     strip_optional,
 )
-from ..leaves import Array
 from .draws import Rng
-from .shapes import Shape
 
 MAX_COUNT = 200
 """A larger number is not tried for an int: it may be a count."""

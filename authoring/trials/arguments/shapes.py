@@ -8,8 +8,9 @@ from typing import TypeAlias
 
 from numpy import broadcast_shapes
 
-Shape: TypeAlias = tuple[int, ...]
-Shapes: TypeAlias = tuple[Shape, ...]
+from ....compiler.ops.arguments import Shape
+
+ShapeList: TypeAlias = tuple[Shape, ...]
 
 SINGLE: tuple[Shape, ...] = (
     (3, 4), (5,), (4, 4), (2, 3, 4), (), (1,), (1, 3), (3, 1), (2, 2, 4, 4), (8,), (12,), (2, 6), (0,), (0, 3),
@@ -17,7 +18,7 @@ SINGLE: tuple[Shape, ...] = (
 )  # fmt: skip
 """For a function of one tensor."""
 
-STRUCTURED: dict[int, tuple[Shapes, ...]] = {
+STRUCTURED: dict[int, tuple[ShapeList, ...]] = {
     2: (
         ((3, 4), (4, 5)),  # a matrix product
         ((2, 3), (3,)),  # a weight for the last dimension
@@ -93,13 +94,13 @@ MIXED = 1200
 _REDUCED: tuple[Shape, ...] = ((3,), (2, 1), (1, 3), (), (1,))
 
 
-def equal(count: int) -> Iterator[Shapes]:
+def equal(count: int) -> Iterator[ShapeList]:
     """All tensors of one shape."""
     for shape in SINGLE if count == 1 else ((2, 3), (2, 2, 3), (), (3,), (1,), (0, 3)):
         yield (shape,) * count
 
 
-def broadcast(count: int) -> Iterator[Shapes]:
+def broadcast(count: int) -> Iterator[ShapeList]:
     """One tensor smaller than the others, each in turn; and each stretched along another dimension."""
     for shape in _REDUCED:
         for i in range(count):
@@ -109,17 +110,17 @@ def broadcast(count: int) -> Iterator[Shapes]:
     yield tuple((2, 1, 3) if j == 0 else (4, 1) for j in range(count))
 
 
-def structured(count: int) -> Iterator[Shapes]:
+def structured(count: int) -> Iterator[ShapeList]:
     """Families that go together, then squares, vectors and numbers in every combination."""
     yield from STRUCTURED.get(count, ())
     if count <= 6:
         yield from product(((4, 4), (4,), ()), repeat=count)
 
 
-def candidates(count: int, pointwise: bool = False) -> Iterator[Shapes]:
+def candidates(count: int, pointwise: bool = False) -> Iterator[ShapeList]:
     """Every assignment of shapes to `count` tensors worth trying, likely ones first, none twice."""
-    seen: set[Shapes] = set()
-    sources: list[Iterable[Shapes]]
+    seen: set[ShapeList] = set()
+    sources: list[Iterable[ShapeList]]
     if count == 1:
         sources = [equal(1)]
     elif pointwise:
@@ -133,7 +134,7 @@ def candidates(count: int, pointwise: bool = False) -> Iterator[Shapes]:
                 yield shapes
 
 
-def beside(given: Sequence[Shape], count: int) -> Iterator[Shapes]:
+def beside(given: Sequence[Shape], count: int) -> Iterator[ShapeList]:
     """Shapes for `count` tensors beside some whose shapes are given: those again, then what their sizes make up."""
     if not given:
         return
@@ -142,7 +143,7 @@ def beside(given: Sequence[Shape], count: int) -> Iterator[Shapes]:
     yield from islice(product(dict.fromkeys(pool), repeat=count), MAX_BESIDE)
 
 
-def mixed(count: int) -> Iterator[Shapes]:
+def mixed(count: int) -> Iterator[ShapeList]:
     """Ranks 1 to 4 with sizes 1 to 6 in an order without pattern, the same each time."""
     pool = ((2, 3), (3, 2), (3, 3), (5,), (2,), (2, 3, 4), (3, 4, 4), (1, 2, 4, 4), (2, 4, 5), (3, 5), (6, 4), (3,))
     from random import Random  # which is slow to load, and seldom asked for
@@ -152,7 +153,7 @@ def mixed(count: int) -> Iterator[Shapes]:
         yield tuple(draw.choice(pool) for _ in range(count))
 
 
-def kind_of(shapes: Shapes) -> str:
+def kind_of(shapes: ShapeList) -> str:
     """What an assignment of shapes exercises, in a word."""
     if any(0 in shape for shape in shapes):
         return "empty"
@@ -161,12 +162,12 @@ def kind_of(shapes: Shapes) -> str:
     return "mixed"
 
 
-def signature(shapes: Shapes) -> tuple[tuple[str, ...], ...]:
+def signature(shapes: ShapeList) -> tuple[tuple[str, ...], ...]:
     """Ranks, and which dimensions have size 1 or 0: shapes of one signature are alike to most functions."""
     return tuple(tuple("0" if n == 0 else "1" if n == 1 else "n" for n in shape) for shape in shapes)
 
 
-def is_stretched(some: Shapes, every: Shapes) -> bool:
+def is_stretched(some: ShapeList, every: ShapeList) -> bool:
     """Whether some tensors are broadcast beyond each other by the rest."""
     try:
         return broadcast_shapes(*some) != broadcast_shapes(*every)

@@ -9,19 +9,17 @@ the forward's own gradient is there.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from ..leaves import Array, Path, at, floating_leaves, replaced
+from ....compiler.ops.arrays import Array
+from ..leaves import Path, TrialValues, at, floating_leaves, replaced
 
 LARGE = 800.0
 """Its exponential is more than the largest float64."""
 
-Values = list[Any]
 
-
-def traps(base: Values) -> Iterator[tuple[Values, bool]]:
+def traps(base: TrialValues) -> Iterator[tuple[TrialValues, bool]]:
     """Arguments like these, and whether they are a corner: where many functions have no derivative."""
     leaves = {path: leaf for path, leaf in floating_leaves(base).items() if leaf.size}
     for path, leaf in leaves.items():
@@ -35,7 +33,7 @@ def traps(base: Values) -> Iterator[tuple[Values, bool]]:
         yield _with(base, {path: np.ones(leaf.shape) for path, leaf in leaves.items()}), True
 
 
-def no_numbers(base: Values) -> Iterator[Values]:
+def no_numbers(base: TrialValues) -> Iterator[TrialValues]:
     """Arguments like these of which one element is infinite or NaN."""
     for path, leaf in floating_leaves(base).items():
         if leaf.size:
@@ -48,7 +46,7 @@ def _with_first(leaf: Array, other: float) -> Array:
     return made
 
 
-def _with(base: Values, leaves: dict[Path, Array]) -> Values:
+def _with(base: TrialValues, leaves: dict[Path, Array]) -> TrialValues:
     values = base
     for path, leaf in leaves.items():
         values = replaced(values, path, np.asarray(leaf, np.asarray(at(base, path)).dtype))

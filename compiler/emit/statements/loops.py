@@ -63,10 +63,10 @@ def _emit_while(e: Emitter, node: Loop, header: ast.While) -> Walk:
     yield _emit_prim_loop(e, node, trips, first, start)
 
 
-Start = Callable[[Emitter, Value], Walk]
+RoundStart = Callable[[Emitter, Value], Walk]
 
 
-def _emit_prim_loop(e: Emitter, node: Loop, trips: Value | None, first: TruthValue | None, start: Start) -> Walk:
+def _emit_prim_loop(e: Emitter, node: Loop, trips: Value | None, first: TruthValue | None, start: RoundStart) -> Walk:
     """The loop node; emitted again for as long as the body widens the type of what it carries."""
     assert trips is not None
     targets = (
@@ -100,7 +100,7 @@ def _initial_values(e: Emitter, node: Loop, names: Sequence[str]) -> dict[str, V
     return initial
 
 
-def _emit_body(e: Emitter, node: Loop, loop: Node, initial: dict[str, Value], start: Start, returns: bool) -> Walk:
+def _emit_body(e: Emitter, node: Loop, loop: Node, initial: dict[str, Value], start: RoundStart, returns: bool) -> Walk:
     """Emit the body once; whether a carried type turned out wider, so that it must be emitted again."""
     (block,) = loop.blocks
     block.param.span = node.span

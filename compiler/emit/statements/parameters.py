@@ -7,7 +7,7 @@ from typing import Any
 from ....lang import ast
 from ....lang.diagnostics import Diagnostics
 from ...ir.builder import constant_type, default_fits
-from ...types.schema import NO_DEFAULT, Argument, Default
+from ...types.schema import NO_DEFAULT, Argument, DefaultValue
 from ...types.types import FLOAT, INT, TENSOR, ListType, OptionalType, TupleType, Type, strip_optional
 from ..annotations import broadcast_size, resolve_type
 from ..constants import VaryingExpression, constant_value
@@ -23,7 +23,7 @@ def parameters_of(
 
 
 def _parameter(node: ast.Parameter, diagnostics: Diagnostics, environment: Environment) -> Argument:
-    default: Default | Any = NO_DEFAULT
+    default: DefaultValue | Any = NO_DEFAULT
     type: Type = TENSOR
     fixed_size = None if node.annotation is None else broadcast_size(node.annotation)
     if node.default is not None:

@@ -9,11 +9,11 @@ from ...kernel_ir.kernel import Condition, KernelConstant, Operand
 from ...ops.dims import slice_bounds, wrap_dim
 from ...types.dtypes import BOOL, DType
 from .body import register_dtype
-from .rule import Elements, Guards, Known, Place, as_dtype
+from .rule import ElementPlace, Elements, KnownFacts, LoadGuards, as_dtype
 from .views import of_list
 
 
-def cat(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def cat(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     """The first tensor whose part has not ended yet; each is read within its own part only."""
     rank = group.known[node.output].rank
     dim = wrap_dim(group.known[node.inputs[1]], rank)
@@ -32,7 +32,7 @@ def cat(group: Elements, node: Node, which: int, place: Place, guards: Guards) -
     return _chosen(group, place[dim], parts, wanted)
 
 
-def stack(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def stack(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     dim = wrap_dim(group.known[node.inputs[1]], group.known[node.output].rank)
     wanted = group.known[node.output].dtype
     inner, parts = (*place[:dim], *place[dim + 1 :]), []
@@ -52,7 +52,7 @@ def _chosen(group: Elements, index: Index, parts: list[tuple[int, Operand]], dty
     return result
 
 
-def add_n(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def add_n(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     """The elements of a list's tensors, which are broadcast, added up from the left."""
     dtype = register_dtype(group.known[node.output].dtype)
     total: Operand | None = None
@@ -64,13 +64,13 @@ def add_n(group: Elements, node: Node, which: int, place: Place, guards: Guards)
     return total
 
 
-def adds_one_dtype(node: Node, known: Known) -> bool:
+def adds_one_dtype(node: Node, known: KnownFacts) -> bool:
     """Sums of unlike dtypes are promoted one by one; each of bools is one of its own."""
     dtypes = {found.dtype for found in known[node.inputs[0]]}
     return len(dtypes) == 1 and BOOL not in dtypes
 
 
-def slice_scatter(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def slice_scatter(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     """The source within the slice, the tensor around it."""
     tensor, source, *rest = node.inputs
     dim, start, end, step = (group.known[value] for value in rest)
@@ -95,7 +95,7 @@ def slice_scatter(group: Elements, node: Node, which: int, place: Place, guards:
     return (yield _inside_or(group, node, inside, (source, inner), within, place, guards))
 
 
-def select_scatter(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def select_scatter(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     tensor, source, *rest = node.inputs
     dim, index = (group.known[value] for value in rest)
     shape = group.known[tensor].shape
@@ -111,10 +111,10 @@ def _inside_or(
     group: Elements,
     node: Node,
     inside: Operand,
-    source: tuple[Value, Place],
-    within: Guards,
-    place: Place,
-    guards: Guards,
+    source: tuple[Value, ElementPlace],
+    within: LoadGuards,
+    place: ElementPlace,
+    guards: LoadGuards,
 ) -> Walk:
     dtype = register_dtype(group.known[node.output].dtype)
     around = yield group.element(node.inputs[0], place, guards)
@@ -124,7 +124,7 @@ def _inside_or(
     return group.body.where(inside, operand, around, dtype)
 
 
-def pad(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def pad(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     """Padding counts from the last dimension, two numbers for each."""
     arguments = {a.name: group.known.get(v) for a, v in zip(node.schema.arguments, node.inputs, strict=True)}  # type: ignore[union-attr]
     shape, widths = group.known[node.inputs[0]].shape, arguments["pad"] or []
@@ -144,11 +144,11 @@ def pad(group: Elements, node: Node, which: int, place: Place, guards: Guards) -
     return group.body.where(inside, operand, group.body.cast(KernelConstant(value or 0), dtype), dtype)
 
 
-def pads_with_constant(node: Node, known: Known) -> bool:
+def pads_with_constant(node: Node, known: KnownFacts) -> bool:
     return node.kind != "aten::pad" or known.get(node.inputs[2]) == "constant"
 
 
-def triangle(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def triangle(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     """tril keeps j - i <= diagonal, triu j - i >= diagonal."""
     diagonal = group.known[node.inputs[1]]
     distance = place[-1] - place[-2]

@@ -20,12 +20,12 @@ from ...types.dtypes import BOOL, FLOAT16, DType
 from ...types.types import BOOL as BOOL_TYPE
 from ...types.types import INT, NUMBERS
 from .body import Body, register_dtype
-from .rule import Elements, Guards, Known, Place, as_dtype
+from .rule import ElementPlace, Elements, KnownFacts, LoadGuards, as_dtype
 
 _EQUALITIES = ("eq", "ne")
 
 
-def _samples(node: Node, known: Known) -> list[Any]:
+def _samples(node: Node, known: KnownFacts) -> list[Any]:
     """Arguments that stand for the real ones where only their dtypes and ranks matter."""
     return [_sample(value, known.get(value)) for value in node.inputs]
 
@@ -38,7 +38,7 @@ def _sample(value: Value, found: Any) -> Any:
     return found
 
 
-def _specialization(node: Node, known: Known) -> SpecializedOp:
+def _specialization(node: Node, known: KnownFacts) -> SpecializedOp:
     found = [known.get(value) for value in node.inputs]
     op = OPS.of(node.schema)
     assert op is not None
@@ -46,7 +46,7 @@ def _specialization(node: Node, known: Known) -> SpecializedOp:
     return scalar.specialize([SYMBOLIC if isinstance(f, Meta | UnknownType) else f for f in found])
 
 
-def pointwise_fits(node: Node, known: Known, supports: Callable[[str, DType], bool]) -> bool:
+def pointwise_fits(node: Node, known: KnownFacts, supports: Callable[[str, DType], bool]) -> bool:
     for index, value in enumerate(node.inputs):
         found = known.get(value)
         number = isinstance(found, UnknownType) and value.type in NUMBERS
@@ -84,7 +84,7 @@ def _static_arguments(node: Node) -> Sequence[int]:
     return [i for i in op.scalar.static if str(arguments[i].type) in ("int", "bool", "str")]
 
 
-def pointwise(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def pointwise(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     special = _specialization(node, group.known)
     compute, result = special.dtypes(_samples(node, group.known))
     hint = node.output.name_hint
@@ -140,7 +140,7 @@ def _literal(body: Body, number: Any, dtype: DType) -> Operand:
     return body.cast(KernelConstant(number), dtype) if dtype.category == 1 else KernelConstant(number)
 
 
-def _argument(group: Elements, value: Value, dtype: DType, place: Place, guards: Guards) -> Walk:
+def _argument(group: Elements, value: Value, dtype: DType, place: ElementPlace, guards: LoadGuards) -> Walk:
     """An argument of a pointwise op: an element of a tensor that is broadcast to the result, or a number."""
     found = group.known.get(value)
     if not isinstance(found, Meta):
@@ -151,7 +151,7 @@ def _argument(group: Elements, value: Value, dtype: DType, place: Place, guards:
     return as_dtype(group, operand, register_dtype(found.dtype), dtype)
 
 
-def add_gradients(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def add_gradients(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     dtype = group.known[node.output].dtype
     parts = []
     for value in node.inputs:
@@ -162,7 +162,7 @@ def add_gradients(group: Elements, node: Node, which: int, place: Place, guards:
     return group.body.compute(node.output.name_hint, "add", register_dtype(dtype), parts)
 
 
-def cast(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def cast(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     """A conversion rounds where it is written, also to halves. What has 8 bits is in a half what it is, and so is what
     kernels are to go on with."""
     source, wanted = group.known[node.inputs[0]].dtype, group.known[node.output].dtype
@@ -176,11 +176,11 @@ def cast(group: Elements, node: Node, which: int, place: Place, guards: Guards) 
     return as_dtype(group, operand, register_dtype(source), wanted)
 
 
-def identity(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def identity(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     return (yield group.element(node.inputs[0], place, guards))
 
 
-def materialized(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def materialized(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     if group.known.get(node.inputs[0]) is not None:
         return (yield group.element(node.inputs[0], place, guards))
     return KernelConstant(0)

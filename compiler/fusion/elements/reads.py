@@ -19,11 +19,16 @@ from ...ops.meta import UNKNOWN, Meta
 from ...types.dtypes import BOOL, INT32, INT64, Number
 from ...types.open_sizes import is_open
 from .body import register_dtype
-from .rule import Elements, Guards, Incompatible, Known, Place, as_dtype
+from .rule import ElementPlace, Elements, Incompatible, KnownFacts, LoadGuards, as_dtype
 
 
 def _found(
-    group: Elements, source: Value, number: int, index: Value, places: tuple[Place, Place], guards: Guards
+    group: Elements,
+    source: Value,
+    number: int,
+    index: Value,
+    places: tuple[ElementPlace, ElementPlace],
+    guards: LoadGuards,
 ) -> Walk:
     """The element of a tensor at `places[1]`, but along dimension `number` where `places[0]` of an index tensor says.
 
@@ -47,14 +52,14 @@ def _found(
     return group.body.where(same, element, KernelConstant(0), register_dtype(group.known[source].dtype))
 
 
-def gather(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def gather(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     source, dim, index = node.inputs[:3]
     number = wrap_dim(group.known[dim], group.known[source].rank)
     around = (*place[:number], *place[number + 1 :])
     return (yield _found(group, source, number, index, (place, around), guards))
 
 
-def index_select(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def index_select(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     source, dim, index = node.inputs
     number = wrap_dim(group.known[dim], group.known[source].rank)
     at = place[number : number + group.known[index].rank]
@@ -62,13 +67,13 @@ def index_select(group: Elements, node: Node, which: int, place: Place, guards: 
     return (yield _found(group, source, number, index, (at, around), guards))
 
 
-def embedding(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def embedding(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     weight, indices = node.inputs[:2]
     rank = group.known[indices].rank
     return (yield _found(group, weight, 0, indices, (place[:rank], place[rank:]), guards))
 
 
-def reads_by_integers(node: Node, known: Known) -> bool:
+def reads_by_integers(node: Node, known: KnownFacts) -> bool:
     """Whether the index is one: what is none, torch refuses. A tensor of no dimensions has none to read along."""
     assert node.schema is not None
     named = {a.name: known.get(v) for a, v in zip(node.schema.arguments, node.inputs, strict=True)}
@@ -77,7 +82,7 @@ def reads_by_integers(node: Node, known: Known) -> bool:
     return reads and isinstance(source, Meta) and source.rank > 0
 
 
-def scatter_one(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def scatter_one(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     """scatter_add of a single slice: the source where the index says so, added to what was there."""
     tensor, dim, index, source = node.inputs[:4]
     number = wrap_dim(group.known[dim], group.known[tensor].rank)
@@ -93,7 +98,7 @@ def scatter_one(group: Elements, node: Node, which: int, place: Place, guards: G
     return group.body.where(hit, group.body.compute("", "add", dtype, [base, added]), base, dtype)
 
 
-def scatters_one(node: Node, known: Known) -> bool:
+def scatters_one(node: Node, known: KnownFacts) -> bool:
     tensor, dim, index, source = node.inputs[:4]
     found, whole = known.get(index), known.get(tensor)
     if not isinstance(found, Meta) or not isinstance(whole, Meta) or not found.rank == whole.rank > 0:
@@ -107,7 +112,7 @@ def scatters_one(node: Node, known: Known) -> bool:
 # --- making ---
 
 
-def filled(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def filled(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     yield from ()
     arguments = dict(zip([a.name for a in node.schema.arguments], node.inputs, strict=True))  # type: ignore[union-attr]
     result = group.known[node.output].dtype
@@ -128,18 +133,18 @@ def filled(group: Elements, node: Node, which: int, place: Place, guards: Guards
     return group.body.cast(KernelConstant(1 if "ones" in name else 0), dtype)
 
 
-def one(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def one(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     """What a gradient begins with, where the output is one number."""
     yield from ()
     return group.body.cast(KernelConstant(1), register_dtype(group.known[node.output].dtype))
 
 
-def is_one_number(node: Node, known: Known) -> bool:
+def is_one_number(node: Node, known: KnownFacts) -> bool:
     """Whether a tensor has one element. Of any other, the op says what is wrong."""
     return bool(prod(known[node.output].shape) == 1)
 
 
-def arange(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def arange(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     yield from ()
     arguments = {a.name: group.known.get(v) for a, v in zip(node.schema.arguments, node.inputs, strict=True)}  # type: ignore[union-attr]
     given: Number = 1 if arguments.get("step") is None else arguments["step"] or 0
@@ -156,7 +161,7 @@ def arange(group: Elements, node: Node, which: int, place: Place, guards: Guards
     )
 
 
-def uniform(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def uniform(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     yield from ()
     meta = group.known[node.output]
     seed = group.known.get(node.inputs[0])

@@ -18,13 +18,13 @@ class Incompatible(Exception):
     """Something is asked of a group that no single kernel of its iteration space can do."""
 
 
-Place: TypeAlias = tuple[Index, ...]
+ElementPlace: TypeAlias = tuple[Index, ...]
 """One index per dimension."""
-Guards: TypeAlias = tuple[Condition, ...]
+LoadGuards: TypeAlias = tuple[Condition, ...]
 """Outside of these the element is not asked for, so nothing may be loaded."""
-Rule: TypeAlias = Callable[["Elements", Node, int, Place, Guards], Walk]
+ElementReader: TypeAlias = Callable[["Elements", Node, int, ElementPlace, LoadGuards], Walk]
 """(group, node, which result, where, guards) → a walk that returns the operand, in the register dtype."""
-Known: TypeAlias = Mapping[Value, Any]
+KnownFacts: TypeAlias = Mapping[Value, Any]
 
 
 class Elements(Protocol):
@@ -34,15 +34,15 @@ class Elements(Protocol):
     sizes: dict[str, int]
 
     @property
-    def known(self) -> Known: ...
+    def known(self) -> KnownFacts: ...
 
-    def element(self, value: Value, place: Place, guards: Guards) -> Walk:
+    def element(self, value: Value, place: ElementPlace, guards: LoadGuards) -> Walk:
         """The operand that is one element of a tensor, in its register dtype."""
 
     def number(self, value: Value) -> Operand:
         """A number that is given at each call."""
 
-    def ranges(self, guards: Guards) -> Mapping[str, int | tuple[int, int]]:
+    def ranges(self, guards: LoadGuards) -> Mapping[str, int | tuple[int, int]]:
         """The axes' sizes, or within guards the positions that are left."""
 
     def views(self, node: Node) -> list[StridedView]:
@@ -51,7 +51,7 @@ class Elements(Protocol):
     def is_in_memory(self, value: Value) -> bool:
         """Whether the tensors of a list are in memory."""
 
-    def load_part(self, value: Value, which: int, place: Place, guards: Guards) -> Operand:
+    def load_part(self, value: Value, which: int, place: ElementPlace, guards: LoadGuards) -> Operand:
         """An element of one tensor of a list that is in memory."""
 
 

@@ -44,11 +44,11 @@ from .reads import (
     scatters_one,
     uniform,
 )
-from .rule import Known, Rule
+from .rule import ElementReader, KnownFacts
 from .views import flip, is_view, picked, repeat, unpacked, view
 
 
-def element_rule(node: Node, known: Known, supports: Callable[[str, DType], bool]) -> Rule | None:
+def element_rule(node: Node, known: KnownFacts, supports: Callable[[str, DType], bool]) -> ElementReader | None:
     """The rule for a node; None where it cannot be part of a kernel."""
     if not all(_is_settled(known.get(value)) for value in node.outputs):
         return None
@@ -76,7 +76,7 @@ def _is_settled(known: Any) -> bool:
     return isinstance(known, Meta) or (isinstance(known, list | tuple) and all(isinstance(k, Meta) for k in known))
 
 
-def _arguments_known(node: Node, known: Known, given: Sequence[str] = ()) -> bool:
+def _arguments_known(node: Node, known: KnownFacts, given: Sequence[str] = ()) -> bool:
     """Whether all arguments but tensors are known. A seed is a number like any other, given when a kernel runs, as are
     those whose names are `given`."""
     assert node.schema is not None
@@ -84,7 +84,7 @@ def _arguments_known(node: Node, known: Known, given: Sequence[str] = ()) -> boo
     return all(is_known(known.get(value)) or argument.name in ("seed", *given) for argument, value in pairs)
 
 
-def _given(node: Node, known: Known) -> Sequence[str]:
+def _given(node: Node, known: KnownFacts) -> Sequence[str]:
     """Numbers that a tensor may be full of without being known: such as fit it whatever they are."""
     found = known.get(node.output)
     fits = isinstance(found, Meta) and found.dtype in (FLOAT32, FLOAT64)
@@ -92,20 +92,20 @@ def _given(node: Node, known: Known) -> Sequence[str]:
     return [a.name for a, value in pairs if fits and a.name in ("fill_value", "s") and value.type == FLOAT]
 
 
-def checked(rule: Rule, node: Node, known: Known) -> bool:
+def checked(rule: ElementReader, node: Node, known: KnownFacts) -> bool:
     """What a rule asks of a node besides known arguments."""
     check = _CHECKS.get(rule)
     return check is None or check(node, known)
 
 
-_STRUCTURAL: dict[str, Rule] = {
+_STRUCTURAL: dict[str, ElementReader] = {
     "prim::AutogradAdd": add_gradients,
     "prim::MaterializeGrad": materialized,
     "prim::unchecked_unwrap_optional": identity,
     "prim::unchecked_cast": identity,
     "prim::ListUnpack": unpacked,
 }
-_RULES: dict[str, Rule] = {
+_RULES: dict[str, ElementReader] = {
     **dict.fromkeys(("to", "type_as", "_updated", "float", "double", "half", "bfloat16"), cast),
     **dict.fromkeys(("detach", "_unrecorded_view", "contiguous", "clone", "positive", "alias"), identity),
     "__getitem__": picked,
@@ -129,7 +129,7 @@ _RULES: dict[str, Rule] = {
     "uniform": uniform,
 }
 """By the name of an op; of ops that are pointwise or views, the trait says enough."""
-_CHECKS: dict[Rule, Callable[[Node, Known], bool]] = {
+_CHECKS: dict[ElementReader, Callable[[Node, KnownFacts], bool]] = {
     pad: pads_with_constant,
     add_n: adds_one_dtype,
     **dict.fromkeys((gather, index_select, embedding), reads_by_integers),

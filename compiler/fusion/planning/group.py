@@ -20,7 +20,7 @@ from ...kernel_ir.statements import without_unused
 from ...ops.meta import Meta
 from ...types.dtypes import BOOL, FLOAT64, INT64
 from ..elements.body import Body, register_dtype
-from ..elements.rule import Guards, Incompatible, Place, as_dtype
+from ..elements.rule import ElementPlace, Incompatible, LoadGuards, as_dtype
 from ..elements.views import unravel
 from .placement import MemoryPlacement
 from .reductions import Reduction
@@ -37,7 +37,7 @@ class Held:
     """
 
     name: str
-    place: Place
+    place: ElementPlace
     axes: frozenset[str]
     across: frozenset[str]
 
@@ -81,7 +81,7 @@ class Group:
             raise Incompatible
         return views
 
-    def ranges(self, guards: Guards) -> Mapping[str, int | tuple[int, int]]:
+    def ranges(self, guards: LoadGuards) -> Mapping[str, int | tuple[int, int]]:
         """The axes' sizes, or within guards the positions that are left."""
         ranges: dict[str, int | tuple[int, int]] = dict(self.sizes)
         for guard in guards:
@@ -99,7 +99,7 @@ class Group:
         """Whether the tensors of a list are in memory."""
         return value in self.memory.lists
 
-    def load_part(self, value: Value, which: int, place: Place, guards: Guards) -> Operand:
+    def load_part(self, value: Value, which: int, place: ElementPlace, guards: LoadGuards) -> Operand:
         """An element of one tensor of a list that is in memory."""
         names, order = self.memory.lists[value]
         if order >= self.order:
@@ -117,7 +117,7 @@ class Group:
         """Where a dimension of the iteration space runs."""
         return constant(0) if dim is None or self.shape[dim] == 1 else axis(self.axes[dim])
 
-    def embed(self, shape: tuple[int, ...]) -> Place | None:
+    def embed(self, shape: tuple[int, ...]) -> ElementPlace | None:
         """How a tensor of a shape lies in the iteration space: along all of it, or along what a reduction leaves."""
         if shape == self.shape:
             return tuple(self.index_of(d) for d in range(len(shape)))
@@ -129,7 +129,7 @@ class Group:
                 return place
         return None
 
-    def _embed_without(self, shape: tuple[int, ...], axes: frozenset[str]) -> Place | None:
+    def _embed_without(self, shape: tuple[int, ...], axes: frozenset[str]) -> ElementPlace | None:
         """With the axes left out, or kept as 1."""
         dims = [d for d in range(len(self.shape)) if self.axes[d] not in axes]
         kept = tuple(size if d in dims else 1 for d, size in enumerate(self.shape))
@@ -139,7 +139,7 @@ class Group:
             return tuple(self.index_of(d) for d in dims)
         return None
 
-    def _places(self, shape: tuple[int, ...]) -> Iterator[Place]:
+    def _places(self, shape: tuple[int, ...]) -> Iterator[ElementPlace]:
         """How a tensor of a shape may lie in the iteration space: in a tile, along what any reduction leaves."""
         if not self.is_tile:
             place = self.embed(shape)
@@ -155,12 +155,12 @@ class Group:
                     if place is not None and not any(_cuts(place)):
                         yield place
 
-    def _reshaped(self, shape: tuple[int, ...]) -> Place | None:
+    def _reshaped(self, shape: tuple[int, ...]) -> ElementPlace | None:
         """How a tensor of as many elements lies in the iteration space, in order, where each axis is cut by itself."""
         place = self._in_order(shape, frozenset())
         return place if place is not None and all(len(index.axes) == 1 for index in _cuts(place)) else None
 
-    def _in_order(self, shape: tuple[int, ...], left_out: frozenset[str]) -> Place | None:
+    def _in_order(self, shape: tuple[int, ...], left_out: frozenset[str]) -> ElementPlace | None:
         """How a tensor of as many elements lies along the other axes, in order."""
         dims = [d for d, name in enumerate(self.axes) if name not in left_out]
         sizes = tuple(self.shape[d] for d in dims)
@@ -173,7 +173,7 @@ class Group:
 
     # --- elements ---
 
-    def element(self, value: Value, place: Place, guards: Guards) -> Walk:
+    def element(self, value: Value, place: ElementPlace, guards: LoadGuards) -> Walk:
         """The operand that is one element of a tensor, in its register dtype."""
         meta = self.known[value]
         place = tuple(constant(0) if size == 1 else index for index, size in zip(place, meta.shape, strict=True))
@@ -184,7 +184,7 @@ class Group:
             self.body.memo[key] = found
         return found
 
-    def _make(self, value: Value, place: Place, guards: Guards, meta: Meta) -> Walk:
+    def _make(self, value: Value, place: ElementPlace, guards: LoadGuards, meta: Meta) -> Walk:
         held = self.held.get(value)
         if held is not None:
             if held.place != place:
@@ -206,7 +206,7 @@ class Group:
             raise Incompatible
         return (yield rule(self, node, which, place, guards))
 
-    def _trivial(self, reduction: Reduction, value: Value, place: Place, guards: Guards) -> Walk:
+    def _trivial(self, reduction: Reduction, value: Value, place: ElementPlace, guards: LoadGuards) -> Walk:
         """A reduction over dimensions of size 1."""
         meta = self.known[reduction.operand]
         inner: list[Index] = [constant(0)] * meta.rank
@@ -229,7 +229,7 @@ class Group:
             return operand
         return self.body.compute(hint, "div", reduction.accumulate, [operand, KernelConstant(reduction.divisor)])
 
-    def _load(self, value: Value, name: str, place: Place, guards: Guards) -> Operand:
+    def _load(self, value: Value, name: str, place: ElementPlace, guards: LoadGuards) -> Operand:
         layout = self.memory.layouts[name]
         address = constant(0)
         for index, stride in zip(place, layout.strides, strict=True):
@@ -284,7 +284,7 @@ class Group:
         places = self._places(self.known[reduction.operand].shape)
         return any(self._try_reduction_at(value, reduction, place) for place in places)
 
-    def _try_reduction_at(self, value: Value, reduction: Reduction, place: Place) -> bool:
+    def _try_reduction_at(self, value: Value, reduction: Reduction, place: ElementPlace) -> bool:
         place = tuple(p if d in (*reduction.dims, *reduction.kept) else constant(0) for d, p in enumerate(place))
         over = frozenset(name for d in reduction.dims for name in place[d].axes)
         inside, across = over & self.reduced, over - self.reduced
@@ -298,7 +298,7 @@ class Group:
         return self._attempt(lambda: self._reduce(value, reduction, place, inside, across))
 
     def _reduce(
-        self, value: Value, reduction: Reduction, place: Place, inside: frozenset[str], across: frozenset[str]
+        self, value: Value, reduction: Reduction, place: ElementPlace, inside: frozenset[str], across: frozenset[str]
     ) -> None:
         self.domain = frozenset[str]().union(*(index.axes for index in place))
         operand = run(self.element(reduction.operand, place, ()))
@@ -334,7 +334,7 @@ class Group:
             else operand
         )
 
-    def try_store(self, value: Value, name: str, offset: Place | None = None) -> bool:
+    def try_store(self, value: Value, name: str, offset: ElementPlace | None = None) -> bool:
         """Store a tensor here, in the buffer `name`, at an offset from its beginning; False where that cannot be."""
         held, shape = self.held.get(value), self.known[value].shape
         places = [held.place] if held is not None else list(self._places(shape))
@@ -343,7 +343,7 @@ class Group:
             places = [reshaped] if reshaped is not None else []
         return any(self._attempt(lambda: self._store(value, name, place, offset)) for place in places)  # noqa: B023
 
-    def _store(self, value: Value, name: str, place: Place, offset: Place | None) -> None:
+    def _store(self, value: Value, name: str, place: ElementPlace, offset: ElementPlace | None) -> None:
         self.domain = frozenset[str]().union(*(index.axes for index in place))
         operand = run(self.element(value, place, ()))
         if not self.body.axes_of(operand) <= self.domain:
@@ -393,7 +393,7 @@ class Group:
         return kernel if len(used) == len(kernel.body) else restricted(kernel, name, axes, [*kernel.buffers], used)
 
 
-def _cuts(place: Place) -> Iterator[Index]:
+def _cuts(place: ElementPlace) -> Iterator[Index]:
     """What is divided in the indices of a place."""
     for index in place:
         yield from (atom.index for atom in index.atoms() if isinstance(atom, Quotient | Remainder))

@@ -17,7 +17,7 @@ from ...ops.meta import Meta
 from ...ops.registry import OPS, Trait
 from ...types.dtypes import FLOAT32
 from ..elements.pointwise import add_gradients, cast, identity
-from ..elements.rule import Rule
+from ..elements.rule import ElementReader
 from ..statistics import statistics_of
 from .reductions import Reduction
 
@@ -44,7 +44,7 @@ class MemoryPlacement:
         self.known = dict(known)
         self.layouts: dict[str, Layout] = {}
         self.lists: dict[Value, tuple[tuple[str, ...], int]] = {}
-        self.rules: dict[Node, Rule] = {}
+        self.rules: dict[Node, ElementReader] = {}
         self.reductions: dict[Value, Reduction] = {}
         self.placed: dict[Value, tuple[str, int]] = {}
         self.held_in: dict[Value, Holder] = {}

@@ -25,7 +25,7 @@ from ...scheduling.partials import Unsplittable
 from ...scheduling.split import TooLarge, split_reductions
 from ...types.types import TensorType
 from ..in_place import in_place
-from ..program import Argument, ExternStep, Program, Ref
+from ..program import ExternStep, Passed, Program, Ref
 from ..statistics import is_unrounded
 from ..straight import Unfusable, told
 from .assemble import Split, assembled
@@ -40,7 +40,7 @@ MAX_BUFFERS = 24
 """Of one kernel: more would not leave registers to compute with."""
 TILED = (1 << 20, 8, 3)
 """Reductions of one tile, in the order in which they are tried: where programs cannot hold what many need, fewer."""
-Given = Layout | Sequence[Layout] | None
+GivenLayout = Layout | Sequence[Layout] | None
 OURS = "its kernels could not be planned, by a mistake of gradscript's; what it computes is right all the same"
 """Why there are none where no rule says so. The error behind it, its cause, is for who mends that."""
 
@@ -48,7 +48,7 @@ OURS = "its kernels could not be planned, by a mistake of gradscript's; what it 
 def plan_program(
     graph: Graph,
     known: Mapping[Value, Any],
-    inputs: Sequence[Given],
+    inputs: Sequence[GivenLayout],
     supports: Supports,
     name: str,
     split: Split = split_reductions,
@@ -80,7 +80,7 @@ class Planner:
         self,
         graph: Graph,
         known: Mapping[Value, Any],
-        inputs: Sequence[Given],
+        inputs: Sequence[GivenLayout],
         supports: Supports,
         name: str,
         split: Split = split_reductions,
@@ -382,7 +382,7 @@ class Planner:
         op = OPS.of(node.schema)
         return op is not None and op.has(Trait.MATMUL)
 
-    def _argument(self, value: Value) -> Argument:
+    def _argument(self, value: Value) -> Passed:
         """A value as a step or the program names it: tensors by name, what is known as it is."""
         known = self.known.get(value)
         if isinstance(known, Meta):

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from ....lang.light_dataclasses import dataclass
 from ...ir.graph import Graph
 from ...ir.node import Value
+from ...ops.arguments import Shape
 from ...types.open_sizes import is_open, next_power
 from .reductions import Reduction
 
@@ -30,8 +31,7 @@ MOST_WORDS = 40_000
 before each reduction waits for its gradient."""
 TURNS = 3
 """Reductions one after the other, each over other axes than the one before, for which one program may do it all."""
-Shape: TypeAlias = tuple[int, ...]
-Dims: TypeAlias = frozenset[int]
+ReducedDims: TypeAlias = frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Tile:
     """An iteration space, and the dimensions of it that a program holds."""
 
     space: Shape
-    dims: Dims
+    dims: ReducedDims
 
 
 class Tiles:
@@ -92,7 +92,7 @@ class Tiles:
         mine = self._shape(reduction)
         return mine == shape or prod(mine) == prod(shape)
 
-    def _of_what_is_left(self, shape: Shape, over: Mapping[Value, Dims]) -> dict[Value, Dims]:
+    def _of_what_is_left(self, shape: Shape, over: Mapping[Value, ReducedDims]) -> dict[Value, ReducedDims]:
         """What is reduced of what reductions of a shape leave, where elements of that shape follow from it: a softmax
         of what each row gave, which weighs the rows."""
         left: dict[Shape, list[int]] = {}
@@ -100,7 +100,7 @@ class Tiles:
             kept = [d for d in range(len(shape)) if d not in gone]
             left[tuple(size if d in kept else 1 for d, size in enumerate(shape))] = list(range(len(shape)))
             left[tuple(shape[d] for d in kept)] = kept
-        found: dict[Value, Dims] = {}
+        found: dict[Value, ReducedDims] = {}
         for value, reduction in self._reductions.items():
             dims = left.get(self._shape(reduction)) if reduction.dims else None
             if dims is not None and value not in over and self._leads_to(value, {shape}):
@@ -118,10 +118,10 @@ class Tiles:
             seen.update(outputs)
         return False
 
-    def _held(self, space: Shape, over: Mapping[Value, Dims]) -> Tile | None:
+    def _held(self, space: Shape, over: Mapping[Value, ReducedDims]) -> Tile | None:
         """Of the dimensions that reductions go over, as many as fit: those from whose results elements follow, which
         would be read again, before others, and short ones before long ones."""
-        dims: Dims = frozenset()
+        dims: ReducedDims = frozenset()
         shapes = {self._known[self._reductions[value].operand].shape for value in over} | {space}
         asked = {found for value, found in over.items() if self._leads_to(value, shapes)}
         left_over = 1 if len(set(over.values())) > 1 and self._takes_turns(over) else LEAST_PROGRAMS
@@ -134,9 +134,9 @@ class Tiles:
         in_part = any(found & dims and not dims <= found for found in over.values())
         return Tile(space, dims) if in_part else None
 
-    def _takes_turns(self, over: Mapping[Value, Dims]) -> bool:
+    def _takes_turns(self, over: Mapping[Value, ReducedDims]) -> bool:
         """Whether reductions over some axes follow from those over others, and those from others again."""
-        last: dict[Value, tuple[int, Dims]] = {}
+        last: dict[Value, tuple[int, ReducedDims]] = {}
         for node in self._graph.nodes:
             turns, dims = max(
                 (last[value] for value in node.inputs if value in last),
@@ -172,7 +172,7 @@ def refined(shapes: Sequence[Shape]) -> Shape | None:
     return (total // ordered[-1], *reversed(sizes))
 
 
-def _along(shape: Shape, dims: Iterable[int], space: Shape) -> Dims:
+def _along(shape: Shape, dims: Iterable[int], space: Shape) -> ReducedDims:
     """The dimensions of a space that some of a shape's consist of."""
     if shape == space:
         return frozenset(dims)
@@ -192,5 +192,5 @@ def _points(space: Shape, dims: Iterable[int]) -> int:
     return prod(next_power(space[d]) for d in dims)
 
 
-def _others(space: Shape, dims: Dims) -> int:
+def _others(space: Shape, dims: ReducedDims) -> int:
     return prod(size for d, size in enumerate(space) if d not in dims)

@@ -19,12 +19,12 @@ from ...ops.meta import Meta
 from ...ops.registry import OPS, Trait
 from ..elements.pointwise import add_gradients, cast, identity, materialized, pointwise
 from ..elements.reads import filled
-from ..elements.rule import Rule
+from ..elements.rule import ElementReader
 from .placement import MemoryPlacement
 from .reductions import Reduction
 
-Dims = frozenset[int]
-_ELEMENT_BY_ELEMENT: frozenset[Rule] = frozenset((add_gradients, cast, identity, materialized, pointwise))
+DimSet = frozenset[int]
+_ELEMENT_BY_ELEMENT: frozenset[ElementReader] = frozenset((add_gradients, cast, identity, materialized, pointwise))
 
 
 class UniformDims:
@@ -32,9 +32,9 @@ class UniformDims:
 
     def __init__(self, memory: MemoryPlacement) -> None:
         self._memory = memory
-        self._found: dict[Value, Dims] = {}
+        self._found: dict[Value, DimSet] = {}
 
-    def learn(self, node: Node, rule: Rule) -> None:
+    def learn(self, node: Node, rule: ElementReader) -> None:
         """Take in a node that kernels compute element by element."""
         if len(node.outputs) != 1 or not isinstance(self._memory.known.get(node.output), Meta):
             return
@@ -56,7 +56,7 @@ class UniformDims:
             return replace(reduction, dims=left, divisor=reduction.divisor // times)
         return replace(reduction, dims=left, times=times)
 
-    def _of_rule(self, node: Node, rule: Rule) -> Dims:
+    def _of_rule(self, node: Node, rule: ElementReader) -> DimSet:
         shape = self._memory.known[node.output].shape
         if rule is filled:
             return _several(shape, range(len(shape)))
@@ -68,7 +68,7 @@ class UniformDims:
         views = self._memory.views(node)
         return self._of_view(node.inputs[0], views[0]) if views and len(views) == 1 else frozenset()
 
-    def _of_elements(self, node: Node, shape: Sequence[int]) -> Dims:
+    def _of_elements(self, node: Node, shape: Sequence[int]) -> DimSet:
         dims = _several(shape, range(len(shape)))
         for value in node.inputs:
             given = self._memory.known.get(value)
@@ -77,7 +77,7 @@ class UniformDims:
                 dims = frozenset(d for d in dims if d < ahead or given.shape[d - ahead] == 1 or d - ahead in same)
         return dims
 
-    def _of_view(self, source: Value, view: StridedView) -> Dims:
+    def _of_view(self, source: Value, view: StridedView) -> DimSet:
         shape, same = self._memory.known[source].shape, self._found.get(source, frozenset())
         if same == _several(shape, range(len(shape))):
             return _several(view.shape, range(len(view.shape)))
@@ -89,6 +89,6 @@ class UniformDims:
         return _several(view.shape, dims)
 
 
-def _several(shape: Sequence[int], dims: Sequence[int]) -> Dims:
+def _several(shape: Sequence[int], dims: Sequence[int]) -> DimSet:
     """The dimensions that have more than one element."""
     return frozenset(d for d in dims if shape[d] > 1)

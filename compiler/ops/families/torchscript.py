@@ -19,7 +19,7 @@ from ..registry import Trait, declare
 from .indexing_scatter import sum_rows
 from .nn.adjoints import adaptive_avg_pool_backward, avg_pool_backward
 from .nn.norm import batch_norm, batch_statistics, has_channels
-from .nn.window_shapes import Sizes
+from .nn.window_shapes import Extent
 
 # --- autocast ---
 
@@ -112,10 +112,10 @@ declare(
 def _max_pool2d_backward(
     grad_output: Array,
     self: Array,
-    kernel_size: Sizes,
-    stride: Sizes,
-    padding: Sizes,
-    dilation: Sizes,
+    kernel_size: Extent,
+    stride: Extent,
+    padding: Extent,
+    dilation: Extent,
     ceil_mode: bool,
     indices: Array,
 ) -> Array:
@@ -134,9 +134,9 @@ def _max_pool2d_backward(
 def _avg_pool2d_backward(
     grad_output: Array,
     self: Array,
-    kernel_size: Sizes,
-    stride: Sizes,
-    padding: Sizes,
+    kernel_size: Extent,
+    stride: Extent,
+    padding: Extent,
     ceil_mode: bool,
     count_include_pad: bool,
     divisor_override: int | None,

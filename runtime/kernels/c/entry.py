@@ -30,7 +30,7 @@ from .launcher import launcher_address
 from .library import load_module
 from .program import Act, CProgram, OutOfRange, Straight, Stretch
 
-Call = Callable[..., Any]
+EntryCall = Callable[..., Any]
 
 
 class Calls(Protocol):

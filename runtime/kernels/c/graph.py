@@ -20,7 +20,7 @@ from ...plans.interpreter import run_plan
 from ...plans.plan import ExecutionPlan
 from ..notices import tell_unless_auto
 from .kept.graphs import graph_data, graph_of, types_of
-from .kept.plans import Data, KeptPlans, Unkept
+from .kept.plans import JsonValue, KeptPlans, Unkept
 from .kept.programs import program_data, program_of
 from .launched import thread_count
 from .layouts import MAX_PROGRAMS, addressable, described, has_tuples
@@ -247,7 +247,7 @@ class CGroup(CGraph):
 class KeptGraph(CGraph):
     """A graph as it was kept: it is read only where something is planned or told of it."""
 
-    def __init__(self, data: Data) -> None:
+    def __init__(self, data: JsonValue) -> None:
         self._data = data
         self._prepare = Graph.without_closure
         self._input_types, self._output_types = types_of(data["inputs"]), types_of(data["outputs"])
@@ -263,7 +263,7 @@ class KeptGraph(CGraph):
         return found
 
 
-def kept_graph_data(graph: Graph) -> Data:
+def kept_graph_data(graph: Graph) -> JsonValue:
     """What makes a KeptGraph of a graph without tuples and closures. Raises: Unkept."""
     return {
         "graph": graph_data(graph),
@@ -273,13 +273,13 @@ def kept_graph_data(graph: Graph) -> Data:
     }
 
 
-def _plan_data(plan: CPlan) -> Data:
+def _plan_data(plan: CPlan) -> JsonValue:
     if plan.graph is None:
         raise Unkept
     return {"groups": graph_data(plan.graph)}
 
 
-def _plan_of(data: Data) -> CPlan:
+def _plan_of(data: JsonValue) -> CPlan:
     from .planning import CPlan
 
     return CPlan(graph_of(data["groups"]), CGroup)

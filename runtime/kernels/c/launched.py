@@ -13,7 +13,7 @@ import numpy as np
 
 from ....lang.light_dataclasses import dataclass
 from ...settings.modes import NUM_THREADS
-from .launcher import Launch, Number, launcher
+from .launcher import Launch, NumberSlot, launcher
 from .library import Library
 
 
@@ -59,7 +59,7 @@ class LaunchedKernels:
         self.integers = plan.integers
         self.shares = any(launch.programs > launch.grain for launch in self.launches)
         self._addresses = ctypes.c_void_p * plan.buffers
-        self._numbers = Number * max(len(plan.integers), 1)
+        self._numbers = NumberSlot * max(len(plan.integers), 1)
         self._run = launcher()
 
     def run(self, arrays: Sequence[np.ndarray[Any, Any]], numbers: Sequence[float], threads: int) -> None:

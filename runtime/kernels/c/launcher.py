@@ -203,7 +203,7 @@ class Launch(ctypes.Structure):
     )
 
 
-class Number(ctypes.Union):
+class NumberSlot(ctypes.Union):
     """`gs_number`."""
 
     _fields_ = (("real", ctypes.c_double), ("integer", ctypes.c_int64))

@@ -42,14 +42,14 @@ class Pair(Protocol):
         """The same for the sizes at hand, to be run by ops."""
 
     @property
-    def forward(self) -> Run:
+    def forward(self) -> PairRun:
         """What gives the results of `gradient.f`."""
 
-    def backward(self, seeds: Sequence[Any]) -> Run | None:
+    def backward(self, seeds: Sequence[Any]) -> PairRun | None:
         """What gives the gradients, for one per output; None where there are no kernels for these."""
 
 
-class Run(Protocol):
+class PairRun(Protocol):
     """One pass."""
 
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:

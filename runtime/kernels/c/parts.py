@@ -10,7 +10,7 @@ from ....compiler.ir.graph import Graph
 from ...execution.executor import may_run_again
 from ...failures.failure import RuntimeFailure
 from .graph import CGraph, KeptGraph, kept_graph_data
-from .kept.plans import Data
+from .kept.plans import JsonValue
 from .pair import Pair, RestoredPlaces, places_data
 from .program import OutOfRange
 
@@ -46,7 +46,7 @@ class PassInParts:
 class KeptParts:
     """Both passes that were kept: planned, by `plan`, only where something is to be told of them."""
 
-    def __init__(self, data: Data, plan: Callable[[], Pair]) -> None:
+    def __init__(self, data: JsonValue, plan: Callable[[], Pair]) -> None:
         self.places = RestoredPlaces(data["places"])
         self._plan = plan
         self.forward = PassInParts(KeptGraph(data["forward"]), self._source)
@@ -74,7 +74,7 @@ class KeptParts:
         return self._backward
 
 
-def parts_data(gradient: Gradient) -> Data:
+def parts_data(gradient: Gradient) -> JsonValue:
     """What makes KeptParts of the parts of a gradient. Raises: Unkept."""
     return {
         "places": places_data(gradient),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ....compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
+from ....compiler.fusion.program import ExternStep, KernelStep, Passed, Program, Ref
 from ....compiler.fusion.sharing import SharedKernels
 from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.registry import OPS
@@ -66,11 +66,11 @@ class PlannedProgram(CProgram):
             [self._layout(output, atoms) for output in program.outputs],
         )
 
-    def _layout(self, output: Argument, atoms: Sequence[int]) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+    def _layout(self, output: Passed, atoms: Sequence[int]) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
         layout = self.program.layouts.get(output.name) if isinstance(output, Ref) else None
         return None if layout is None else (tuple(closed(layout.shape, atoms)), numpy_dtype(layout.dtype))
 
-    def _placed(self, argument: Argument) -> Any:
+    def _placed(self, argument: Passed) -> Any:
         if isinstance(argument, Ref):
             return Slot(self._slot[argument.name])
         return type(argument)([*map(self._placed, argument)]) if isinstance(argument, list | tuple) else argument

@@ -18,8 +18,8 @@ from .launched import IN_VAIN, LaunchedKernels, OutOfRange
 
 __all__ = ["IN_VAIN", "CProgram", "Extern", "OutOfRange", "Slot", "Stretch"]
 
-Slots = list[Any]
-Act = Callable[[Slots, int], None]
+ProgramSlots = list[Any]
+Act = Callable[[ProgramSlots, int], None]
 """What it reads and writes, and how many threads there are."""
 
 
@@ -41,14 +41,14 @@ class Stretch:
     buffers: Sequence[int]
     numbers: Sequence[int]
 
-    def __call__(self, slots: Slots, threads: int) -> None:
+    def __call__(self, slots: ProgramSlots, threads: int) -> None:
         for number, shape, dtype in self.made:
             slots[number] = ARENA.empty(shape, dtype)
         self.move(slots)
         arrays = [slots[number] for number in self.buffers]
         self.kernels.run(arrays, [slots[number] for number in self.numbers], threads)
 
-    def move(self, slots: Slots) -> None:
+    def move(self, slots: ProgramSlots) -> None:
         """Have what is made in the memory of something else lie there."""
         for number, source, shape in self.moved:
             array = slots[source]
@@ -86,7 +86,7 @@ class Extern:
         self._readers = [_reader(argument) for argument in arguments]
         self._evaluate = ignoring_float_errors(op.evaluate)
 
-    def __call__(self, slots: Slots, threads: int) -> None:
+    def __call__(self, slots: ProgramSlots, threads: int) -> None:
         arguments = [read(slots) for read in self._readers]
         try:
             result = self._evaluate(*arguments)
@@ -141,7 +141,7 @@ class CProgram:
 
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:
         """The outputs, for one value per input."""
-        slots: Slots = [*self.constants, *(self._flat(values) if self.takes_lists else values), *self._empty]
+        slots: ProgramSlots = [*self.constants, *(self._flat(values) if self.takes_lists else values), *self._empty]
         for step, free in self.steps:
             step(slots, threads)
             for number in free:
@@ -178,7 +178,7 @@ class CProgram:
         return Straight(step, self.constants, results) if made.issuperset(results) else None
 
 
-def _reader(argument: Any) -> Callable[[Slots], Any]:
+def _reader(argument: Any) -> Callable[[ProgramSlots], Any]:
     if isinstance(argument, Slot):
         number = argument.number
         return lambda slots: slots[number]

@@ -37,7 +37,7 @@ TARGETS: dict[str, tuple[str, int | str, int]] = {
 
 _LOADING = RLock()
 
-Signature = Mapping[str, str | int]
+KernelSignature = Mapping[str, str | int]
 """Parameters in order → Triton's type (`*fp32`, `i32`, …), or the value of one that is constant."""
 
 
@@ -102,7 +102,7 @@ def kernel_function(text: str, name: str) -> Any:
 def compile_offline(
     text: str,
     name: str,
-    signature: Signature,
+    signature: KernelSignature,
     target: str,
     options: Mapping[str, Any] | None = None,
     divisible: Collection[str] = (),

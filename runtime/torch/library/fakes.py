@@ -23,7 +23,7 @@ from ...kernels.device_plan import DevicePlanner, is_walked
 from ...kernels.torch_ops import is_of_torch, without_autocast
 from ...plans.build import PlanCache
 from ...plans.interpreter import run_plan
-from ...plans.operations import Evaluate
+from ...plans.operations import NodeFunction
 from ...plans.plan import ExecutionPlan
 from ...values.torch_dtypes import dtypes_of_torch, torch_dtypes
 from ..symbolic import Untraceable, tells_element
@@ -82,7 +82,7 @@ class ShapeRun:
 class _ShapePlanner(DevicePlanner):
     """By torch's ops, and by rules of shapes where it has none, or where one would draw."""
 
-    def _evaluate(self, node: Node) -> Evaluate:
+    def _evaluate(self, node: Node) -> NodeFunction:
         op = OPS.of(node.schema)
         if is_walked(node.kind) or op is None or (is_of_torch(op) and not op.has(Trait.RANDOM)):
             return super()._evaluate(node)

@@ -40,7 +40,7 @@ from .schemas import schema_text, type_text, unique
 
 MAX_SHAPES = 256
 """Kinds of arguments for which is kept what follows from them."""
-Run = Callable[[CompiledGraph, Sequence[Any]], list[Any]]
+HalfRun = Callable[[CompiledGraph, Sequence[Any]], list[Any]]
 """Runs a program on values: plainly, or recorded by torch."""
 
 
@@ -126,7 +126,7 @@ class Halves:
         results = fresh(values, self._without_rest(results))
         return [*results, torch.tensor(seed)] if self.draws else results
 
-    def forward_by(self, run: Run, values: Sequence[Any]) -> list[Any]:
+    def forward_by(self, run: HalfRun, values: Sequence[Any]) -> list[Any]:
         """The same as `run` computes it, where no numbers are drawn."""
         return run(self._forward, values)
 
@@ -179,7 +179,7 @@ class Halves:
 
     # --- how gradients are computed ---
 
-    def gradients_by(self, run: Run, arguments: Sequence[Any]) -> list[Any]:
+    def gradients_by(self, run: HalfRun, arguments: Sequence[Any]) -> list[Any]:
         vjps, inputs, kept, seed, mask = self.parted(arguments)
         program, defined = self._program(vjps, inputs, mask)
         row: list[Any] = [None] * len(self.wanted)
@@ -200,7 +200,7 @@ class Halves:
         kept = {i: next(given) for i in self.exchange.kept}
         return vjps, inputs, kept, next(given) if self.draws else None, [*next(given)]
 
-    def _captures(self, run: Run, inputs: dict[int, Any], kept: dict[int, Any], seed: Any) -> list[Any]:
+    def _captures(self, run: HalfRun, inputs: dict[int, Any], kept: dict[int, Any], seed: Any) -> list[Any]:
         exchange, gradient = self.exchange, self.differentiated.gradient
         found = dict(kept)
         if exchange.computed:

@@ -10,7 +10,7 @@ from torch.autograd.function import _SingleLevelFunction
 
 from ..kinds import is_batch_of_gradients
 from ..node import named, note_source
-from ..places import Nested, Place, places, put_together, take_apart
+from ..places import NestedPlaces, TensorPlace, places, put_together, take_apart
 from .halves import Halves
 
 below_autograd: Callable[[], Any] = torch._C._AutoDispatchBelowAutograd
@@ -19,12 +19,12 @@ below_autograd: Callable[[], Any] = torch._C._AutoDispatchBelowAutograd
 class OpCall:
     """A call of the halves of a function, as ops of torch."""
 
-    def __init__(self, halves: Halves, forward: Any, backward: Any, arguments: list[Nested]) -> None:
+    def __init__(self, halves: Halves, forward: Any, backward: Any, arguments: list[NestedPlaces]) -> None:
         self.halves = halves
         self.forward = forward
         self.backward = backward
         self.arguments = arguments
-        self.outputs: list[Nested] = []
+        self.outputs: list[NestedPlaces] = []
 
     def run(self, ctx: Any, tensors: Sequence[Any]) -> tuple[Any, ...]:
         values = put_together(self.arguments, tensors)
@@ -91,14 +91,14 @@ def as_list(result: Any) -> list[Any]:
     return [*result] if isinstance(result, tuple) else [result]
 
 
-def _vjp(layout: Nested, given: Sequence[Any]) -> Any:
-    if type(layout) is Place:
+def _vjp(layout: NestedPlaces, given: Sequence[Any]) -> Any:
+    if type(layout) is TensorPlace:
         return given[layout]
     return [_vjp(item, given) for item in layout] if isinstance(layout, list) else None
 
 
-def _spread(layout: Nested, result: Any, row: list[Any]) -> None:
-    if type(layout) is Place:
+def _spread(layout: NestedPlaces, result: Any, row: list[Any]) -> None:
+    if type(layout) is TensorPlace:
         row[layout] = result
     elif isinstance(layout, list) and result is not None:
         for item, gradient in zip(layout, result, strict=True):

@@ -17,7 +17,7 @@ from ...arrays import Array, cast, dtype_of, widen
 from ...registry import Trait, declare
 from ..indexing_scatter import sum_rows
 from . import window_shapes
-from .window_shapes import Sizes, expanded, pair_widths, pooling
+from .window_shapes import Extent, expanded, pair_widths, pooling
 from .windows import averaged_counts, bin_bounds, constant_pad, convolution, padded_places, windows
 
 
@@ -56,9 +56,9 @@ def _conv_input(
     input_size: Sequence[int],
     weight: Array,
     grad_output: Array,
-    stride: Sizes,
-    padding: Sizes,
-    dilation: Sizes,
+    stride: Extent,
+    padding: Extent,
+    dilation: Extent,
     groups: int,
 ) -> Array:
     """The gradient of a convolution's input, batched or not."""
@@ -80,9 +80,9 @@ def _conv_weight(
     input: Array,
     weight_size: Sequence[int],
     grad_output: Array,
-    stride: Sizes,
-    padding: Sizes,
-    dilation: Sizes,
+    stride: Extent,
+    padding: Extent,
+    dilation: Extent,
     groups: int,
 ) -> Array:
     """The gradient of a convolution's weight: one matrix product over all batches and places."""
@@ -106,11 +106,11 @@ def _conv_transposed(
     input: Array,
     weight: Array,
     bias: Array | None,
-    stride: Sizes,
-    padding: Sizes,
-    output_padding: Sizes,
+    stride: Extent,
+    padding: Extent,
+    output_padding: Extent,
     groups: int,
-    dilation: Sizes,
+    dilation: Extent,
 ) -> Array:
     """The adjoint of a convolution as an op of its own; weight is (C, O / groups, *kernel)."""
     rank = weight.ndim - 2
@@ -140,11 +140,11 @@ def _convolution(
     input: Array,
     weight: Array,
     bias: Array | None,
-    stride: Sizes,
-    padding: Sizes,
-    dilation: Sizes,
+    stride: Extent,
+    padding: Extent,
+    dilation: Extent,
     transposed: bool,
-    output_padding: Sizes,
+    output_padding: Extent,
     groups: int,
 ) -> Array:
     """Convolution of any rank, transposed or not."""
@@ -160,9 +160,9 @@ def avg_pool_backward(
     rank: int,
     grad_output: Array,
     input_size: Sequence[int],
-    kernel_size: Sizes,
-    stride: Sizes,
-    padding: Sizes,
+    kernel_size: Extent,
+    stride: Extent,
+    padding: Extent,
     ceil_mode: bool,
     count_include_pad: bool,
     divisor_override: int | None = None,
@@ -180,7 +180,7 @@ def avg_pool_backward(
 
 
 def adaptive_avg_pool_backward(
-    rank: int, grad_output: Array, input_size: Sequence[int], output_size: Sizes | None = None
+    rank: int, grad_output: Array, input_size: Sequence[int], output_size: Extent | None = None
 ) -> Array:
     """Each element's share in the bins that cover it, one of the last `rank` dimensions after the other."""
     del output_size  # It is that of the gradient.

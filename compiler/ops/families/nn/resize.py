@@ -20,7 +20,7 @@ from ..indexing_scatter import sum_rows
 from ..reductions.reductions import require_float
 from . import window_shapes
 from .adjoints import adaptive_avg_pool_backward, add_windows
-from .window_shapes import Sizes, exactly
+from .window_shapes import Extent, exactly
 from .windows import adaptive_avg_pool, bin_bounds, constant_pad, place_of_largest, windows
 
 Scales = Sequence[float] | float | None
@@ -66,7 +66,7 @@ _BY_POSITION = {"linear": (_linear, 1), "bilinear": (_linear, 2), "trilinear": (
 
 
 def resized(
-    spatial: Sequence[int], size: Sizes | None, scales: Scales, recompute: bool | None
+    spatial: Sequence[int], size: Extent | None, scales: Scales, recompute: bool | None
 ) -> list[tuple[int, float]]:
     """For each dimension the new size, and the step in the source for one in the result."""
     rank = len(spatial)
@@ -108,7 +108,7 @@ def _check_mode(rank: int, mode: str, align_corners: bool | None, antialias: boo
 
 def _interpolate(
     input: Array,
-    size: Sizes | None,
+    size: Extent | None,
     scale_factor: Scales,
     mode: str,
     align_corners: bool | None,
@@ -137,7 +137,7 @@ def _interpolate(
 def _interpolate_adjoint(
     grad_output: Array,
     input_size: Sequence[int],
-    size: Sizes | None,
+    size: Extent | None,
     scale_factor: Scales,
     mode: str,
     align_corners: bool | None,
@@ -159,10 +159,10 @@ def _interpolate_adjoint(
 # --- adaptive maxima ---
 
 
-def _adaptive_max_pool(rank: int) -> Callable[[Array, Sizes], tuple[Array, Array]]:
+def _adaptive_max_pool(rank: int) -> Callable[[Array, Extent], tuple[Array, Array]]:
     """The largest element of each bin, and its place in the flattened plane."""
 
-    def evaluate(self: Array, output_size: Sizes) -> tuple[Array, Array]:
+    def evaluate(self: Array, output_size: Extent) -> tuple[Array, Array]:
         if self.ndim not in (rank + 1, rank + 2):
             raise RuntimeError(f"adaptive_max_pool{rank}d: expected {rank + 1} or {rank + 2} dims, got {self.shape}")
         plane = self.shape[self.ndim - rank :]
@@ -193,7 +193,7 @@ def _adaptive_max_pool(rank: int) -> Callable[[Array, Sizes], tuple[Array, Array
 # --- windows as columns ---
 
 
-def _im2col(self: Array, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes) -> Array:
+def _im2col(self: Array, kernel_size: Extent, dilation: Extent, padding: Extent, stride: Extent) -> Array:
     """(N, C, H, W) → (N, C * kernel, places)."""
     kernel, spread, pad, steps = (exactly(sizes, 2) for sizes in (kernel_size, dilation, padding, stride))
     if self.ndim not in (3, 4):
@@ -206,7 +206,12 @@ def _im2col(self: Array, kernel_size: Sizes, dilation: Sizes, padding: Sizes, st
 
 
 def _col2im(
-    self: Array, output_size: Sizes, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes
+    self: Array,
+    output_size: Extent,
+    kernel_size: Extent,
+    dilation: Extent,
+    padding: Extent,
+    stride: Extent,
 ) -> Array:
     """(N, C * kernel, places) → (N, C, H, W), overlapping windows added up."""
     kernel, spread, pad, steps = (exactly(sizes, 2) for sizes in (kernel_size, dilation, padding, stride))

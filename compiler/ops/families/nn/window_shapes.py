@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ....ops import fitting
 from ...arguments import Arguments, Shape
 
-Sizes = Sequence[int] | int
+Extent = Sequence[int] | int
 
 
 def pair_widths(pad: Sequence[int]) -> list[tuple[int, int]]:
@@ -15,7 +15,7 @@ def pair_widths(pad: Sequence[int]) -> list[tuple[int, int]]:
     return [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
 
 
-def expanded(sizes: Sizes, rank: int) -> tuple[int, ...]:
+def expanded(sizes: Extent, rank: int) -> tuple[int, ...]:
     """One int for each spatial dimension; a single one stands for all."""
     given = (sizes,) if isinstance(sizes, int) else tuple(sizes)
     if len(given) not in (1, rank):
@@ -23,7 +23,7 @@ def expanded(sizes: Sizes, rank: int) -> tuple[int, ...]:
     return given * rank if len(given) == 1 else given
 
 
-def exactly(sizes: Sizes, rank: int) -> tuple[int, ...]:
+def exactly(sizes: Extent, rank: int) -> tuple[int, ...]:
     """One int for each spatial dimension, of which one in a list does not stand for all."""
     if not isinstance(sizes, int) and len(sizes) != rank:
         raise RuntimeError(f"expected {rank} numbers, one for each spatial dimension, but got {list(sizes)}")
@@ -31,7 +31,7 @@ def exactly(sizes: Sizes, rank: int) -> tuple[int, ...]:
 
 
 def conv_padding(
-    padding: Sizes | str, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+    padding: Extent | str, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> list[int]:
     """The widths as `pad` takes them."""
     if padding == "valid":
@@ -50,7 +50,13 @@ def conv_padding(
 
 
 def pooling(
-    shape: Sequence[int], rank: int, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
+    shape: Sequence[int],
+    rank: int,
+    kernel_size: Extent,
+    stride: Extent,
+    padding: Extent,
+    dilation: Extent,
+    ceil_mode: bool,
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], list[int], list[int]]:
     """Kernel, stride and dilation for each dimension, the padding as `pad` takes it, and what ceil_mode adds to it."""
     if len(shape) not in (rank + 1, rank + 2):

@@ -17,7 +17,7 @@ from ...arrays import Array, cast, dtype_of, element, widen
 from ...registry import Trait, declare
 from ..reductions.reductions import require_float
 from . import window_shapes
-from .window_shapes import Sizes, conv_padding, exactly, expanded, pair_widths, pooling
+from .window_shapes import Extent, conv_padding, exactly, expanded, pair_widths, pooling
 
 NUMPY_MODES: dict[str, Any] = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
@@ -104,9 +104,9 @@ def convolution(rank: int) -> Callable[..., Array]:
         input: Array,
         weight: Array,
         bias: Array | None,
-        stride: Sizes,
-        padding: Sizes | str,
-        dilation: Sizes,
+        stride: Extent,
+        padding: Extent | str,
+        dilation: Extent,
         groups: int,
     ) -> Array:
         if weight.ndim != rank + 2 or input.ndim not in (rank + 1, rank + 2):
@@ -149,9 +149,9 @@ def convolve(
 def _avg_pool(rank: int) -> Callable[..., Array]:
     def evaluate(
         self: Array,
-        kernel_size: Sizes,
-        stride: Sizes,
-        padding: Sizes,
+        kernel_size: Extent,
+        stride: Extent,
+        padding: Extent,
         ceil_mode: bool,
         count_include_pad: bool,
         divisor_override: int | None = None,
@@ -186,7 +186,12 @@ def _max_pool_with_indices(rank: int) -> Callable[..., tuple[Array, Array]]:
     """The largest element of each window, and its place in the flattened plane."""
 
     def evaluate(
-        self: Array, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
+        self: Array,
+        kernel_size: Extent,
+        stride: Extent,
+        padding: Extent,
+        dilation: Extent,
+        ceil_mode: bool,
     ) -> tuple[Array, Array]:
         kernel, steps, spread, pad, extra = pooling(self.shape, rank, kernel_size, stride, padding, dilation, ceil_mode)
         plane = self.shape[self.ndim - rank :]
@@ -223,8 +228,8 @@ def _first(evaluate: Callable[..., tuple[Array, Array]]) -> Callable[..., Array]
     return lambda *arguments: evaluate(*arguments)[0]
 
 
-def adaptive_avg_pool(rank: int) -> Callable[[Array, Sizes], Array]:
-    def evaluate(self: Array, output_size: Sizes) -> Array:
+def adaptive_avg_pool(rank: int) -> Callable[[Array, Extent], Array]:
+    def evaluate(self: Array, output_size: Extent) -> Array:
         dtype = require_float("adaptive_avg_pool", dtype_of(self))
         if self.ndim not in (rank + 1, rank + 2):
             raise RuntimeError(f"adaptive_avg_pool{rank}d: expected {rank + 1} or {rank + 2} dims, got {self.shape}")

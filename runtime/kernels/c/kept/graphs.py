@@ -10,13 +10,13 @@ from .....compiler.ir.parser import parse_graphs
 from .....compiler.types.types import Type
 from .....lang.diagnostics import Diagnostics
 from .....lang.source import Source, Span
-from .plans import Data, Unkept
+from .plans import JsonValue, Unkept
 
 MOST_TEXT = 1 << 20
 """Characters of a graph that is kept."""
 
 
-def graph_data(graph: Graph) -> Data:
+def graph_data(graph: Graph) -> JsonValue:
     """A graph as plain data. Raises: Unkept, for one whose text does not say all, or that calls functions."""
     text = graph.text(alone=True)
     if len(text) > MOST_TEXT or any(node.kind == "prim::CallFunction" for node in graph.all_nodes()):
@@ -34,7 +34,7 @@ def graph_data(graph: Graph) -> Data:
     return data
 
 
-def graph_of(data: Data) -> Graph:
+def graph_of(data: JsonValue) -> Graph:
     """The graph that was made data."""
     graph = _parsed(data["text"])
     graph.title = data["title"]

@@ -31,7 +31,7 @@ MOST_MISSED = 16
 _FOLDERS = ("lang", "compiler", "runtime", "stdlib_grads")
 _STORE = KernelStore("plans")
 _PLAIN = (int, bool, str, type(None))
-Data = Any
+JsonValue = Any
 """What JSON has."""
 
 
@@ -52,7 +52,7 @@ class KeptPlans:
         self._left = MOST_KEPT if keeps else 0
         self._missed = 0 if keeps else MOST_MISSED
 
-    def get(self, key: Hashable) -> Data | None:
+    def get(self, key: Hashable) -> JsonValue | None:
         """What is kept for what `described` gives; None where nothing is."""
         if self._missed >= MOST_MISSED or KeptPlans.stopped or not _is_plain(key):
             return None
@@ -64,7 +64,7 @@ class KeptPlans:
         self._missed += found is None
         return None if found is None else json.loads(found)
 
-    def put(self, key: Hashable, data: Callable[[], Data]) -> None:
+    def put(self, key: Hashable, data: Callable[[], JsonValue]) -> None:
         """Keep what `data` gives, which may raise Unkept."""
         if not self._left or KeptPlans.stopped or not _is_plain(key):
             return

@@ -17,14 +17,14 @@ from .....compiler.types.dtypes import BY_NAME
 from ..launched import LaunchedKernels, Launches
 from ..library import kept_library
 from ..program import Act, CProgram, Extern, Slot, Stretch
-from .plans import Data, Unkept
+from .plans import JsonValue, Unkept
 
 MOST_BYTES = 1 << 16
 """Of the constants of a program that is kept."""
 _PLAIN = (int, bool, str, type(None))
 
 
-def program_data(program: CProgram) -> Data:
+def program_data(program: CProgram) -> JsonValue:
     """A program as plain data. Raises: Unkept."""
     if sum(getattr(constant, "nbytes", MOST_BYTES + 1) for constant in program.constants) > MOST_BYTES:
         raise Unkept
@@ -38,7 +38,7 @@ def program_data(program: CProgram) -> Data:
     }
 
 
-def program_of(data: Data) -> CProgram | None:
+def program_of(data: JsonValue) -> CProgram | None:
     """The program that was made data; None where a library of it, or an op, is gone."""
     steps: list[tuple[Stretch | Extern, Sequence[int]]] = []
     for kept, free in data["steps"]:
@@ -56,7 +56,7 @@ def program_of(data: Data) -> CProgram | None:
     )
 
 
-def _step(step: Act) -> Data:
+def _step(step: Act) -> JsonValue:
     if isinstance(step, Extern):
         name = step.op.schema.full_name
         if step.op.has(Trait.SIDE_EFFECT) or OPS.named(name) is not step.op:
@@ -106,7 +106,7 @@ def _extern_of(data: Mapping[str, Any]) -> Extern | None:
     return Extern(op, arguments, data["results"], data["tensors"], is_view=is_view, is_single=is_single)
 
 
-def _argument(argument: Any) -> Data:
+def _argument(argument: Any) -> JsonValue:
     match argument:
         case Slot():
             return {"slot": argument.number}
@@ -121,7 +121,7 @@ def _argument(argument: Any) -> Data:
     return argument
 
 
-def _argument_of(data: Data) -> Any:
+def _argument_of(data: JsonValue) -> Any:
     if isinstance(data, list):
         return [_argument_of(item) for item in data]
     if not isinstance(data, dict):
