@@ -74,9 +74,9 @@ def test_rows_of_any_length_are_right(dtype: type[np.floating]) -> None:
         np.testing.assert_allclose(normal, torch.softmax(given, -1).detach().numpy(), rtol=tolerance)
 
 
-def test_short_rows_say_how_many_points_are_side_by_side() -> None:
+def test_short_rows_are_one_block_with_masks() -> None:
     def text(columns: int) -> str:
         return emit_function(collapse_axes(softmax(64, columns)), "softmax").text
 
-    assert "simdlen(8)" in text(61) and "simdlen(4)" in text(12)
-    assert "simdlen" not in text(512) and "simdlen" not in text(64)
+    assert "j < 64" in text(61) and "j < 61 ?" in text(61) and "j < 16" in text(12)
+    assert "?" not in text(512).split("denominator", 1)[1] and "?" not in text(64).split("denominator", 1)[1]

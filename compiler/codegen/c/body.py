@@ -8,28 +8,46 @@ from collections.abc import Sequence
 from ...kernel_ir.kernel import (
     POSITIONS,
     Definition,
-    Reduce,
+    Kernel,
     Uniform,
 )
-from ...scheduling.nest import Accumulate, AxisLoop, Evaluate, Item, Put, Start
-from ...scheduling.padding import identity
-from ...types.dtypes import FLOAT64, INT64, DType
-from ..text import Text
+from ...scheduling.nest import Accumulate, AxisLoop, Evaluate, Item, Nest, Put, Start, items_of
+from ...types.dtypes import INT64, DType
+from ..naming import Names
 from .angles import PARTS, TOGETHER, angles_of
 from .drawing import SPARE, successive
 from .drawing import TOGETHER as DRAWN_TOGETHER
-from .expressions import INDENT, CExpressions
-from .lanes import lanes_of
-from .primitives import CHOICE, COMBINED, SUM, TYPES, literal, spelling, suffix
+from .expressions import INDENT
+from .lanes import Blocks, blocks_of
+from .positions import CPositions
+from .primitives import TYPES, suffix
+from .reductions import OPERATORS, CReductions
 from .traffic import Strip
 from .uses import is_of_computed_index, uses
 
 __all__ = ["INDENT", "CBody"]
-_OPERATORS = {"sum": "+", "prod": "*", "any": "|", "all": "&"}
 
 
-class CBody(CExpressions):
+class CBody(CReductions):
     """Writes one kernel's items."""
+
+    def __init__(self, kernel: Kernel, nest: Nest, names: Names, positions: CPositions, passed: dict[str, str]) -> None:
+        super().__init__(kernel, nest, names, positions, passed)
+        loops = [item for item in items_of(nest.items) if isinstance(item, AxisLoop)]
+        self.blocks = {id(loop): self._blocks_of(loop) for loop in loops}
+        for loop in loops:
+            blocks = self.blocks[id(loop)]
+            if blocks is not None:
+                self._in_lanes |= dict.fromkeys(blocks.sums, blocks.lanes)
+                if blocks.has_masks and not blocks.is_whole:
+                    positions.lanes[loop.axis] = blocks.lanes
+
+    def _blocks_of(self, loop: AxisLoop) -> Blocks | None:
+        if not _is_side_by_side(loop):
+            return None
+        first, end = self.positions.first_of(loop.axis), self.positions.end_of(loop.axis)
+        extent = int(end) if first == "0" and end.isdigit() else None
+        return blocks_of(loop, self.kernel, self.nest, extent, first == "0", self.traffic.has_lines(loop))
 
     # --- items ---
 
@@ -56,7 +74,14 @@ class CBody(CExpressions):
         return self._loop(item)
 
     def _loop(self, loop: AxisLoop) -> list[str]:
+        blocks = self.blocks[id(loop)]
+        lines = self._whole_loop(loop, blocks)
+        return lines if blocks is None else [*lines, *self._added_up(blocks)]
+
+    def _whole_loop(self, loop: AxisLoop, blocks: Blocks | None) -> list[str]:
         first, end = self.positions.first_of(loop.axis), self.positions.end_of(loop.axis)
+        if blocks is not None and blocks.has_lines:
+            return self._turns(loop, first, end)
         strips = self.traffic.strips(loop) if _is_side_by_side(loop) else []
         if not strips:
             return self._turns(loop, first, end)
@@ -139,122 +164,66 @@ class CBody(CExpressions):
         ]
 
     def _plain_turns(self, loop: AxisLoop, first: str, end: str) -> list[str]:
+        blocks = self.blocks[id(loop)]
+        if blocks is not None:
+            return self._in_blocks(loop, blocks, first, end)
         position = self.positions.axes[loop.axis]
-        ahead = [] if loop.is_innermost else self.traffic.ahead(loop.body, loop.axis)
+        ahead = [] if loop.is_innermost else self.traffic.ahead(loop.body, loop.axis, self.blocks)
         inner = [*ahead, *self.lines(loop.body)]
-        pragma = self._pragma(loop, int(end) if first == "0" and end.isdigit() else 0)
         head = f"for (int64_t {position} = {first}; {position} < {end}; ++{position}) {{"
-        return [*pragma, head, *(INDENT + line for line in inner), "}"]
+        return [*self._pragma(loop), head, *(INDENT + line for line in inner), "}"]
 
-    def _pragma(self, loop: AxisLoop, extent: int) -> list[str]:
-        """Points side by side, with what they are combined by, where that can be; an extent of 0 is not known."""
+    def _in_blocks(self, loop: AxisLoop, blocks: Blocks, first: str, end: str) -> list[str]:
+        """A loop in blocks; in a single one where it has no more points than lanes."""
+        position, lanes = self.positions.axes[loop.axis], blocks.lanes
+        is_single = first == "0" and end.isdigit() and int(end) <= lanes
+        if is_single:
+            return self._block(loop, blocks, "", position, "" if int(end) == lanes else end)
+        block, lane = self.names.take(f"{position}_block"), self.names.take(f"{position}_lane")
+        rest = ""
+        lines = self.traffic.fetched(loop, block, lanes)
+        if not blocks.is_whole:
+            rest = self.names.take(f"{position}_rest")
+            self.helpers["gs_least"] = None
+            lines.append(f"const int {rest} = gs_least({lanes}, {end} - {block});")
+        lines += self._block(loop, blocks, block, lane, rest)
+        for name in (block, lane, rest):
+            self.names.release(name)
+        head = f"for (int64_t {block} = {first}; {block} < {end}; {block} += {lanes}) {{"
+        return [head, *(INDENT + line for line in lines), "}"]
+
+    def _block(self, loop: AxisLoop, blocks: Blocks, block: str, lane: str, rest: str) -> list[str]:
+        """The points of one block, `rest` of them where there is that."""
+        position = self.positions.axes[loop.axis]
+        written = self.traffic.lines(loop, blocks.lanes) if blocks.has_lines else []
+        self._elements |= {id(line.store): f"{line.array}[{lane}]" for line in written}
+        self._in_lines |= {id(line.store) for line in written}
+        outside = self._lane, self._mask, self._masked_axis
+        self._lane = lane
+        if rest and blocks.has_masks:
+            self._mask, self._masked_axis = f"{lane} < {rest}", loop.axis
+        inner = [*([f"const int64_t {position} = {block} + {lane};"] if block else []), *self.lines(loop.body)]
+        end = rest if rest and not blocks.has_masks else str(blocks.lanes)
+        type = "int" if block else "int64_t"
+        self._lane, self._mask, self._masked_axis = outside
+        lines = [*self._pragma(loop), f"for ({type} {lane} = 0; {lane} < {end}; ++{lane}) {{"]
+        lines += [*(INDENT + line for line in inner), "}"]
+        return self.traffic.in_lines(written, lines, loop.axis, block or "0", rest, blocks.lanes)
+
+    def _pragma(self, loop: AxisLoop) -> list[str]:
+        """Points side by side, with what they are combined by, where that can be."""
         if not _is_side_by_side(loop):
             return []
         turns = [item.reduce for item in loop.body if isinstance(item, Accumulate)]
         by_operator: dict[str, list[str]] = {}
         for turn in turns:
-            if turn.name not in self._arrays:
-                operator = _OPERATORS.get(turn.combine, turn.combine)
+            if turn.name not in self._arrays and turn.name not in self._in_lanes:
+                operator = OPERATORS.get(turn.combine, turn.combine)
                 by_operator.setdefault(operator, []).append(self._orders.get(turn.name) or self._variable(turn))
         if any(isinstance(item, Evaluate) and is_of_computed_index(item.statement) for item in loop.body):
             by_operator.setdefault("|", []).append(self._outside())
         clauses = [f" reduction({operator} : {', '.join(names)})" for operator, names in by_operator.items()]
-        lanes = lanes_of(loop, extent)
-        return [f"#pragma omp simd{f' simdlen({lanes})' if lanes else ''}{''.join(clauses)}"]
-
-    # --- reductions ---
-
-    def _start(self, reduce: Reduce, is_array: bool) -> list[str]:
-        dtype = self._compared(reduce)
-        pairs = [(reduce.name, self._neutral(reduce))]
-        if reduce.combine not in POSITIONS:
-            return self._started(reduce, pairs[0][1], is_array)
-        best = self.names.take(f"{self._variable(reduce)}_of")
-        self._best[reduce.name] = best
-        start = literal(identity(reduce.combine, dtype), dtype).text
-        if is_array:
-            return [*self._started(reduce, "0", True), *self._filled(best, reduce, start)]
-        return [f"{TYPES[dtype]} {best} = {start};", *self._started(reduce, "0", False)]
-
-    def _neutral(self, reduce: Reduce) -> str:
-        return literal(identity(reduce.combine, reduce.dtype), reduce.dtype).text
-
-    def _started(self, reduce: Reduce, start: str, is_array: bool) -> list[str]:
-        if is_array:
-            return self._filled(self._array(reduce.name), reduce, start)
-        variable = self._variable(reduce)
-        self._values[reduce.name] = Text(variable)
-        if reduce.combine in ("max", "min") and reduce.dtype.is_floating:
-            order = self._orders[reduce.name] = self.names.take(f"{variable}_order")
-            self._turn_orders[reduce.name] = self.names.take(f"{order}_here")
-            ending = suffix(reduce.dtype)
-            self._values[reduce.name] = Text(f"gs_of_order_{ending}({order})")
-            self.helpers |= {f"gs_of_order_{ending}": None, f"gs_order_{ending}": None}
-            return [f"int{ending[1:]}_t {order} = {self._order(Text(start), reduce)};"]
-        return [f"{COMBINED[reduce.dtype]} {variable} = {start};"]
-
-    def _order(self, text: Text, reduce: Reduce) -> str:
-        """An integer that is in order as floats are, NaN where none is passed over."""
-        ending = suffix(reduce.dtype)
-        return f"gs_order_{ending}({text.text}, INT{ending[1:]}_{reduce.combine.upper()})"
-
-    def _filled(self, array: str, reduce: Reduce, start: str) -> list[str]:
-        count = 1
-        for axis in self.nest.arrays[reduce.name]:
-            count *= self.positions.extent_of(axis)
-        position = self.names.take("k")
-        self.names.release(position)
-        return [f"for (int64_t {position} = 0; {position} < {count}; ++{position}) {array}[{position}] = {start};"]
-
-    def _accumulate(self, reduce: Reduce) -> list[str]:
-        dtype = self._compared(reduce)
-        text = self._operand(reduce.operand, dtype)
-        is_array = reduce.name in self.nest.arrays
-        total = self._element(reduce.name).text if is_array else self._variable(reduce)
-        if reduce.combine in POSITIONS:
-            return self._first(reduce, total, text, dtype)
-        if reduce.combine in ("any", "all"):
-            return [f"{total} {_OPERATORS[reduce.combine]}= {text.text};"]
-        if reduce.combine in _OPERATORS:
-            found = spelling("add" if reduce.combine == "sum" else "mul", reduce.dtype)
-            if found.level != spelling("add", FLOAT64).level and found.template.startswith("("):
-                return [f"{total} = {found.apply([Text(total), text]).text};"]
-            return [f"{total} {_OPERATORS[reduce.combine]}= {text.text};"]
-        if is_array:
-            return [f"{total} = {self._comparing(reduce)}({text.text}, {total});"]
-        return self._compared_with(reduce, text)
-
-    def _compared_with(self, reduce: Reduce, text: Text) -> list[str]:
-        """One turn of a largest or smallest number, which compilers have instructions for where they are integers."""
-        total, sign = self._orders.get(reduce.name), ">" if reduce.combine == "max" else "<"
-        if total is None:
-            total = self._variable(reduce)
-            return [f"{total} = {text.at(SUM)} {sign} {total} ? {text.at(CHOICE)} : {total};"]
-        order = self._turn_orders[reduce.name]
-        return [
-            f"const int{suffix(reduce.dtype)[1:]}_t {order} = {self._order(text, reduce)};",
-            f"{total} = {order} {sign} {total} ? {order} : {total};",
-        ]
-
-    def _comparing(self, reduce: Reduce) -> str:
-        primitive = "maximum" if reduce.combine == "max" else "minimum"
-        helper = f"gs_{primitive}_{suffix(reduce.dtype)}"
-        self.helpers[helper] = None
-        return helper
-
-    def _first(self, reduce: Reduce, position: str, text: Text, dtype: DType) -> list[str]:
-        helper = f"gs_first_{reduce.combine.removeprefix('arg')}_{suffix(dtype)}"
-        self.helpers[helper] = None
-        best = self._best[reduce.name]
-        if reduce.name in self.nest.arrays:
-            best = self.positions.element(best, self.nest.arrays[reduce.name]).text
-        (over,) = reduce.over
-        return [
-            f"if ({helper}({text.text}, {best})) {{",
-            f"{INDENT}{best} = {text.text};",
-            f"{INDENT}{position} = {self.positions.axes[over]};",
-            "}",
-        ]
+        return [f"#pragma omp simd{''.join(clauses)}"]
 
 
 def _is_side_by_side(loop: AxisLoop) -> bool:

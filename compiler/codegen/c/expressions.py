@@ -69,6 +69,10 @@ class CExpressions:
         """Angles that are reduced before a loop."""
         self._elements: dict[int, str] = {}
         """Where stores write that go past the caches."""
+        self._in_lines: set[int] = set()
+        """Those of them that have room for a whole block."""
+        self._mask, self._masked_axis = "", ""
+        """What tells a lane that has a point from one that has none, in a loop along an axis."""
         self._drawn: dict[str, str] = {}
         """Elements of random numbers that are made before a loop."""
 
@@ -110,7 +114,7 @@ class CExpressions:
         for name, array in self._arrays.items():
             count = 1
             for axis in self.nest.arrays[name]:
-                count *= self.positions.extent_of(axis)
+                count *= self.positions.room_of(axis)
             d = self.nest.definitions[name]
             found.append((array, d.dtype, count))
             if name in self._best:
@@ -254,6 +258,8 @@ class CExpressions:
             text = f"gs_load_{statement.dtype.name}({text})"
         element = loaded_bool(Text(text)) if statement.dtype == BOOL else Text(text)
         condition = self.positions.condition(statement.conditions, self._known)
+        if self._masked_axis in statement.axes:
+            condition = _both(self._mask, condition)
         if not condition:
             return element
         other = literal(statement.other, FLOAT32 if statement.dtype.is_half else statement.dtype)
@@ -286,7 +292,15 @@ class CExpressions:
             element = f"{self._passed[statement.buffer]}[{index.text}]"
         line = f"{element} = {text.text};"
         condition = self.positions.condition(statement.conditions, self._known)
+        if id(statement) not in self._in_lines:
+            condition = _both(self._mask, condition)
         return [f"if ({condition}) {line}"] if condition else [line]
+
+
+def _both(mask: str, condition: str) -> str:
+    if mask and condition:
+        return f"({mask}) & {condition}" if condition.startswith("(") else f"({mask}) & ({condition})"
+    return mask or condition
 
 
 class _Known(dict[str, Text]):

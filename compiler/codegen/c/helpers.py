@@ -144,6 +144,23 @@ _PLAIN: dict[str, str] = {
         #endif
         }
         """,
+    "gs_put": """
+        /* A block of results, or what there is of it, from an array of its own: past the caches, or not. */
+        INLINE void gs_put(void *to, const void *from, int64_t bytes, int64_t whole, bool is_large)
+        {
+            char *target = to;
+            const char *source = from;
+            if (bytes < whole) {
+                __builtin_memcpy(target, source, bytes);
+            } else if (is_large) {
+                for (int64_t k = 0; k < whole; k += GS_LINE)
+                    GS_PUT_LINE(target + k, *(const gs_line *)(source + k));
+            } else {
+                for (int64_t k = 0; k < whole; k += GS_LINE)
+                    *(gs_loose_line *)(target + k) = *(const gs_line *)(source + k);
+            }
+        }
+        """,
     "gs_quotient": """
         /* Rounded down. */
         INLINE int64_t gs_quotient(int64_t x, int64_t y)
@@ -275,6 +292,22 @@ _PLAIN: dict[str, str] = {
 }
 
 _OF_FLOATS: dict[str, str] = {
+    "lane_sum": """
+        /* What all lanes have, added up by halves. */
+        INLINE T gs_lane_sum_S(const T *lanes, int count)
+        {
+            T sums[32] __attribute__((aligned(64)));
+            #pragma omp simd
+            for (int k = 0; k < 32; ++k) sums[k] = count > 32 ? lanes[k] + lanes[k + 32] : k < count ? lanes[k] : 0;
+            #pragma omp simd
+            for (int k = 0; k < 16; ++k) sums[k] += sums[k + 16];
+            #pragma omp simd
+            for (int k = 0; k < 8; ++k) sums[k] += sums[k + 8];
+            #pragma omp simd
+            for (int k = 0; k < 4; ++k) sums[k] += sums[k + 4];
+            return (sums[0] + sums[2]) + (sums[1] + sums[3]);
+        }
+        """,
     "order": """
         /* An integer that is larger where the number is; for NaN the one that is given. */
         INLINE intBITS_t gs_order_S(T x, intBITS_t of_nan)

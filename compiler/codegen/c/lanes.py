@@ -1,35 +1,98 @@
-"""How many points of a short loop a compiler is told to compute side by side.
+"""Loops in blocks of so many points, each of which has a lane of its own.
 
-Left alone it takes as many as a register of the machine holds, and goes through what is left of a row one by one:
-of 61 points three times 16, and then 13. Loops that add up are left alone: a sum in other parts has other last bits,
-and would not be that of a row whose length is known when it runs.
+    float total_lanes[64] = {0};
+    for (int64_t j_block = 0; j_block < 1000; j_block += 64) {
+        const int j_rest = gs_least(64, 1000 - j_block);
+        #pragma omp simd
+        for (int j_lane = 0; j_lane < 64; ++j_lane) {
+            const int64_t j = j_block + j_lane;
+            const float x = j_lane < j_rest ? x_ptr[1000 * i + j] : 0.0f;
+            total_lanes[j_lane] += j_lane < j_rest ? x * x : 0.0f;
+        }
+    }
+    const float total = gs_lane_sum_f32(total_lanes, 64);
+
+Of a block whose length is known a compiler makes straight code: several sums that do not wait for each other, and at
+the end of a row one block with masks in place of a point at a time. What a sum is does not depend on whether the
+length of a row is known when it is compiled, nor on how wide the machine is.
 """
 
 from __future__ import annotations
 
-from ...scheduling.nest import Accumulate, AxisLoop, Evaluate, Item
+from ....lang.light_dataclasses import dataclass
+from ...kernel_ir.kernel import Definition, Kernel, Load, Operand, Store
+from ...kernel_ir.statements import used_names
+from ...scheduling.nest import Accumulate, AxisLoop, Evaluate, Nest, Put
+from ...scheduling.strides import next_power
+from ...types.dtypes import FLOAT32, FLOAT64
+from .uses import is_of_computed_index
 
-COSTS = ((64, 2.0), (32, 1.2), (16, 0.9))
-"""Bytes side by side, and what an operation on so many takes beside one on a single number."""
-SINGLE = 0.9
-
-
-def lanes_of(loop: AxisLoop, extent: int) -> int:
-    """Points to compute side by side in a loop of so many; 0 where the compiler is to decide."""
-    size = max(map(_bytes, loop.body), default=0)
-    if size not in (4, 8) or any(isinstance(item, Accumulate) for item in loop.body):
-        return 0
-    costs = {bytes // size: cost for bytes, cost in COSTS}
-    most, *_ = costs
-    if extent < most // 2:
-        return 0
-    best = min(costs, key=lambda lanes: extent // lanes * costs[lanes] + extent % lanes * SINGLE)
-    return 0 if best == most else best
+LANES = 64
+"""Points of a block: four registers of the widest kind, of numbers of four bytes."""
+LEAST_LANES = 16
 
 
-def _bytes(item: Item) -> int:
-    """Of a number that an item computes: halves are computed in float32, and bools are what numbers are chosen by."""
-    if not isinstance(item, Evaluate):
-        return 0
-    dtype = item.statement.dtype
-    return 4 if dtype.is_half else dtype.itemsize
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """How a loop goes in blocks: `sums` are those that each lane has of its own."""
+
+    lanes: int
+    sums: tuple[str, ...]
+    is_whole: bool
+    """Whether every block is."""
+    has_masks: bool
+    """Whether a block that is not whole is computed so, and its lanes told apart; else it is shorter."""
+    has_lines: bool
+    """Whether results go to memory block by block."""
+
+
+def blocks_of(
+    loop: AxisLoop, kernel: Kernel, nest: Nest, extent: int | None, is_row: bool, has_lines: bool
+) -> Blocks | None:
+    """None for a loop that is left as it is, or whose extent is not known; `has_lines` where results go by lines.
+
+    What is left of a row by registers counts where rows are short; `is_row` tells them from parts of many rows.
+    """
+    turns = [item.reduce for item in loop.body if isinstance(item, Accumulate) and item.reduce.name not in nest.arrays]
+    if any(isinstance(item, Evaluate) and is_of_computed_index(item.statement) for item in loop.body):
+        return None
+    sums = tuple(t.name for t in turns if t.combine == "sum" and t.dtype in (FLOAT32, FLOAT64))
+    others = len(turns) - len(sums)
+    lanes = lanes_of(extent) if extent else LANES
+    is_whole = bool(extent) and extent % lanes == 0
+    has_masks = _has_one_size(loop, kernel, nest)
+    is_odd = has_masks and is_row and (extent is None or (extent <= LANES and extent % LEAST_LANES > 0))
+    has_lines = has_lines and (is_whole or has_masks)
+    if others and (sums or extent is None or not is_odd):
+        return None
+    if not sums and not has_lines and not is_odd:
+        return None
+    return Blocks(lanes, sums, is_whole, has_masks, has_lines)
+
+
+def lanes_of(extent: int) -> int:
+    """Points of a block of a loop of so many."""
+    return LANES if extent > LANES // 2 else max(next_power(extent), LEAST_LANES)
+
+
+def _has_one_size(loop: AxisLoop, kernel: Kernel, nest: Nest) -> bool:
+    """Whether the numbers that a loop reads and writes are of so many bytes that one mask is for all of them."""
+    found: set[int] = set()
+    for item in loop.body:
+        names: list[str] = []
+        if isinstance(item, Accumulate):
+            names = [item.reduce.name, *_names(item.reduce.operand)]
+        elif isinstance(item, Evaluate | Put):
+            statement = item.statement
+            names = used_names(statement)
+            if isinstance(statement, Load | Store):
+                found.add(kernel.buffer(statement.buffer).dtype.itemsize)
+            if isinstance(statement, Definition):
+                names = [*names, statement.name]
+        kept = [nest.definitions[name].dtype for name in names if name in nest.arrays]
+        found |= {4 if dtype.is_half else dtype.itemsize for dtype in kept}
+    return found <= {4} or found <= {8}
+
+
+def _names(operand: Operand) -> list[str]:
+    return [operand] if isinstance(operand, str) else []

@@ -144,7 +144,7 @@ class _Function:
     def emit(self) -> CFunction:
         programs = self.schedule.programs
         turn = programs[-1].axis if programs and not programs[-1].block else ""
-        ahead = self.body.traffic.ahead(self.items, turn) if turn else []
+        ahead = self.body.traffic.ahead(self.items, turn, self.body.blocks) if turn else []
         inner = [*ahead, *self.body.lines(self.items)]
         arrays, scratch = self._arrays()
         outside = self.body.outside

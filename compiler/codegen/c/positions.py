@@ -38,6 +38,8 @@ class CPositions:
         self.numbers: list[Number] = []
         self.axes = axes
         self.helpers: dict[str, None] = {}
+        self.lanes: dict[str, int] = {}
+        """Points of a block, of axes whose loops go on to its end."""
 
     def text(self, index: Index, values: Mapping[str, Text]) -> Text:
         """An index over positions and values."""
@@ -154,6 +156,11 @@ class CPositions:
             return block
         return min(block or self._sizes[axis], max(self._sizes[axis], 1))
 
+    def room_of(self, axis: str) -> int:
+        """Points along an axis of an array: a whole number of blocks where loops go through it by such."""
+        extent, lanes = self.extent_of(axis), self.lanes.get(axis, 1)
+        return extent if lanes == 1 else -(-extent // lanes) * lanes
+
     def known_extent_of(self, axis: str) -> int | None:
         """Points of an axis that a program goes through at most; None where that is passed."""
         if axis in self._dynamic and not self._schedule.block_of(axis):
@@ -170,7 +177,7 @@ class CPositions:
                 position = f"{position} - {self.first_of(axis)}"
             if index:
                 inner = f"({index})" if "-" in index or "+" in index else index
-                index = f"{self.extent_of(axis)} * {inner} + {position}"
+                index = f"{self.room_of(axis)} * {inner} + {position}"
             else:
                 index = position
         return Text(f"{array}[{index}]")

@@ -16,9 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ....lang.light_dataclasses import dataclass
+from ...kernel_ir.index import AxisAtom
 from ...kernel_ir.kernel import Compute, Kernel, Load, Store, Uniform
 from ...scheduling.nest import CHEAP, AxisLoop, Evaluate, Item, Put
+from ...types.open_sizes import is_open
 from ..naming import Names
+from .lanes import LANES, Blocks
 from .positions import CPositions
 from .primitives import STORED
 
@@ -27,6 +30,8 @@ LARGE = 1 << 22
 """Bytes from which on a result goes past the caches: of less, the next kernel finds some in them."""
 STRIP = 1024
 """Elements that are put together before they go to memory."""
+LINE = 64
+"""Bytes of a line of memory."""
 SHORTEST = 512
 """Bytes that are worth going there by themselves."""
 FUNCTIONS = 1
@@ -35,6 +40,16 @@ STRIPS = 4
 """Results of one loop that have a strip each."""
 LONGEST_ROW = 1 << 14
 """Bytes of a row that is asked for as a whole; of longer ones the processor notices by itself what comes next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A store whose results go to memory block by block, from an array of its own."""
+
+    store: Store
+    array: str
+    pointer: str
+    is_large: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +74,8 @@ class Traffic:
         self._passed = passed
         self._large: dict[str, str] = {}
         self._strips: list[Strip] = []
+        self._has_lines = False
+        self._fetched: dict[int, list[tuple[Load, dict[str, str]]]] = {}
         self.helpers: dict[str, None] = {}
         self.length = STRIP
         """Elements of a strip at most."""
@@ -73,27 +90,28 @@ class Traffic:
 
     def ended(self) -> list[str]:
         """Lines behind the programs: what went past the caches is in memory."""
-        return ["gs_stream_end();"] if self._strips else []
+        return ["gs_stream_end();"] if self._strips or self._has_lines else []
 
     # --- results ---
 
     def strips(self, loop: AxisLoop) -> list[Strip]:
-        """Those of an innermost loop whose points are computed side by side.
+        """Those of an innermost loop whose points are computed side by side."""
+        made = [self._strip(store, loop.axis) for store in self._stores(loop) if not self._is_short(store, loop.axis)]
+        self._strips += made
+        if made:
+            self.helpers |= {"gs_stream": None}
+        return made
+
+    def _stores(self, loop: AxisLoop) -> list[Store]:
+        """The stores of a loop to results that may be large.
 
         A loop that computes for longer than memory takes has nothing to gain.
         """
         if _functions(loop) > FUNCTIONS:
             return []
-        found = [
-            item.statement for item in loop.body if isinstance(item, Put) and self._goes(item.statement, loop.axis)
-        ]
-        if len(found) > STRIPS:
-            return []
-        made = [self._strip(store, loop.axis) for store in found]
-        self._strips += made
-        if made:
-            self.helpers |= {"gs_stream": None}
-        return made
+        puts = [item.statement for item in loop.body if isinstance(item, Put)]
+        found = [store for store in puts if self._goes(store, loop.axis)]
+        return found if len(found) <= STRIPS else []
 
     def _goes(self, store: Store, axis: str) -> bool:
         """Whether a store writes neighbours one after the other, to a result that may be large.
@@ -105,9 +123,11 @@ class Traffic:
         if store.index.axes != self._kernel.sizes.keys():
             return False
         sizes, known = self._sizes(store)
+        return bool(sizes) or self._bytes(store.buffer, known) >= LARGE
+
+    def _is_short(self, store: Store, axis: str) -> bool:
         extent = self._positions.known_extent_of(axis)
-        is_short = extent is not None and self._bytes(store.buffer, extent) < SHORTEST
-        return not is_short and (bool(sizes) or self._bytes(store.buffer, known) >= LARGE)
+        return extent is not None and self._bytes(store.buffer, extent) < SHORTEST
 
     def _sizes(self, store: Store) -> tuple[list[str], int]:
         """How many elements a store writes: sizes that are passed, and the product of the others."""
@@ -122,20 +142,28 @@ class Traffic:
 
     def _strip(self, store: Store, axis: str) -> Strip:
         buffer = self._kernel.buffer(store.buffer)
-        sizes, known = self._sizes(store)
-        test = f"{' * '.join([str(known * buffer.dtype.itemsize), *sizes])} >= {LARGE}"
+        test = self._test(store)
         if self._positions.known_extent_of(axis) is None:
             test += f" && {self._positions.size_of(axis)} >= {SHORTEST // buffer.dtype.itemsize}"
-        if test not in self._large:
-            self._large[test] = self._names.take("is_large")
         return Strip(
             store,
             self._names.take(f"{buffer.name}_strip"),
             self._names.take(f"{buffer.name}_here"),
             self._passed[buffer.name],
-            self._large[test],
+            self._told_large(test),
             min(self._positions.known_extent_of(axis) or self.length, self.length),
         )
+
+    def _test(self, store: Store) -> str:
+        """Whether what a store writes in all is large."""
+        sizes, known = self._sizes(store)
+        return f"{' * '.join([str(self._bytes(store.buffer, known)), *sizes])} >= {LARGE}"
+
+    def _told_large(self, test: str) -> str:
+        """The variable that holds a test."""
+        if test not in self._large:
+            self._large[test] = self._names.take("is_large")
+        return self._large[test]
 
     def needs_several(self, axis: str) -> bool:
         """Whether a loop along an axis is longer than a strip."""
@@ -155,25 +183,79 @@ class Traffic:
             after.append(f"if ({strip.is_large}) gs_stream({there}, {strip.array}, sizeof({type}) * {count});")
         return [*before, *loop, *after]
 
+    def has_lines(self, loop: AxisLoop) -> bool:
+        """Whether what a loop stores may go to memory by whole lines, as its blocks have them."""
+        found = self._stores(loop)
+        return bool(found) and all(self._is_aligned(store, loop.axis) for store in found)
+
+    def _is_aligned(self, store: Store, axis: str) -> bool:
+        """Whether rows begin where lines of memory do, if their result does."""
+        size = self._kernel.buffer(store.buffer).dtype.itemsize
+        extent = self._positions.known_extent_of(axis)
+        others = [c for c, atom in store.index.terms if atom != AxisAtom(axis)]
+        if is_open(store.index.constant) or any(map(is_open, others)):
+            return False
+        starts = [*others, store.index.constant, 0 if extent is None else min(extent, LANES)]
+        return all(start * size % LINE == 0 for start in starts)
+
+    def lines(self, loop: AxisLoop, lanes: int) -> list[Line]:
+        """The stores of a loop by way of lines."""
+        found: list[Line] = []
+        for store in self._stores(loop):
+            pointer = self._passed[store.buffer]
+            large = f"{self._test(store)} && (uintptr_t){pointer} % {LINE} == 0"
+            array = self._names.take(f"{store.buffer}_line")
+            found.append(Line(store, array, pointer, self._told_large(large)))
+        self._has_lines = True
+        self.helpers |= {"gs_stream": None, "gs_put": None}
+        return found
+
+    def in_lines(
+        self, written: Sequence[Line], loop: Sequence[str], axis: str, block: str, rest: str, lanes: int
+    ) -> list[str]:
+        """The lines of text of one block, whose results go to memory behind it."""
+        before, after = [], []
+        for line in written:
+            type = STORED[self._kernel.buffer(line.store.buffer).dtype]
+            start = self._positions.text_at(line.store.index, {axis: block})
+            before.append(f"{type} {line.array}[{lanes}] __attribute__((aligned(64)));")
+            whole = f"sizeof({type}) * {lanes}"
+            count = f"sizeof({type}) * {rest}" if rest else whole
+            after.append(f"gs_put({line.pointer} + {start}, {line.array}, {count}, {whole}, {line.is_large});")
+            self._names.release(line.array)
+        return [*before, *loop, *after]
+
     # --- what is read ---
 
-    def ahead(self, items: Iterable[Item], turn: str) -> list[str]:
+    def ahead(self, items: Iterable[Item], turn: str, blocks: Mapping[int, Blocks | None]) -> list[str]:
         """Lines that ask for what the next turn along an axis reads, where a turn goes through it several times.
 
-        Where it is read once the processor sees far enough ahead by itself; and where much is computed, in time.
+        Where it is read once the processor sees far enough ahead by itself; and where much is computed, in time. Where
+        the last loop goes in blocks, it asks block by block, while it writes.
         """
         loops = [item for item in items if isinstance(item, AxisLoop) and item.is_innermost]
         if len(loops) < 2 or any(_functions(loop) > FUNCTIONS for loop in loops):
             return []
         after = self._names.take(f"{self._positions.axes[turn]}_next")
-        rows = dict.fromkeys(
-            row for loop in loops for load in _loads(loop) if (row := self._row(load, loop, turn, after))
-        )
+        rows = {row: load for loop in loops for load in _loads(loop) if (row := self._row(load, loop, turn, after))}
         if not rows:
             self._names.release(after)
             return []
         self.helpers["gs_fetch"] = None
-        return [f"const int64_t {after} = {self._positions.axes[turn]} + 1;", *rows]
+        last = loops[-1]
+        next_turn = f"const int64_t {after} = {self._positions.axes[turn]} + 1;"
+        if blocks[id(last)] is None or any(loop.axis != last.axis for loop in loops):
+            return [next_turn, *rows]
+        self._fetched[id(last)] = [(load, {turn: after}) for load in rows.values()]
+        return [next_turn]
+
+    def fetched(self, loop: AxisLoop, block: str, lanes: int) -> list[str]:
+        """Lines of a block that ask for what the next turn reads where this one is."""
+        lines: list[str] = []
+        for load, moved in self._fetched.get(id(loop), []):
+            start = self._positions.text_at(load.index, {loop.axis: block, **moved})
+            lines.append(f"gs_fetch({self._passed[load.buffer]} + {start}, {self._bytes(load.buffer, lanes)});")
+        return lines
 
     def _row(self, load: Load, loop: AxisLoop, turn: str, after: str) -> str:
         """The line that asks for what a loop reads in the turn after; nothing where that is no row, or not another."""

@@ -25,7 +25,7 @@ _FLAGS = (
     # Every operation is rounded by itself, and NaN, infinities and signed zeros are what they are.
     *(*EXACT, "-fwrapv"),
 )
-_OF_GCC = ("-fno-thread-jumps", "-fpeel-loops")
+_OF_GCC = ("-fno-thread-jumps", "-fpeel-loops", "-fno-tree-loop-distribute-patterns")
 """gcc makes branches of choices between constants and values, which then are not made side by side; zig refuses that.
 Short loops are written out: of -O3, nothing else makes these texts quicker."""
 _ZIG = "ziglang"

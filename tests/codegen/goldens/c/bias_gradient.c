@@ -12,24 +12,27 @@ int relu_bias_backward_partial(
     const int64_t size_r = sizes[1];
     const int64_t size_i = sizes[2];
     float total[1024] __attribute__((aligned(64)));
-    const bool is_large = GS_STREAMS && 4096 * size_c * size_r >= 4194304;
-    float grad_x_strip[1024] __attribute__((aligned(64)));
+    const bool is_large = GS_STREAMS && 4096 * size_c * size_r >= 4194304 && (uintptr_t)grad_x_ptr % 64 == 0;
     for (int64_t program = begin; program < end; ++program) {
         const int64_t c = program / 1;
         const int64_t j_first = 4096 * (program % 1);
         const int64_t j_end = gs_least(j_first + 4096, 1024);
         for (int64_t k = 0; k < 1024; ++k) total[k] = 0.0f;
         for (int64_t r = 0; r < gs_least(size_r, size_i - c * size_r); ++r) {
-            float *restrict grad_x_here = is_large ? grad_x_strip : grad_x_ptr + 1024 * c * size_r + j_first + 1024 * r;
-            #pragma omp simd
-            for (int64_t j = j_first; j < j_end; ++j) {
-                const float grad_output = grad_output_ptr[1024 * c * size_r + j + 1024 * r];
-                const float y = y_ptr[1024 * c * size_r + j + 1024 * r];
-                const float gradient = y > 0.0f ? grad_output : 0.0f;
-                total[j - j_first] += gradient;
-                grad_x_here[j - j_first] = gradient;
+            for (int64_t j_block_1 = j_first; j_block_1 < j_end; j_block_1 += 64) {
+                const int j_rest = gs_least(64, j_end - j_block_1);
+                float grad_x_line[64] __attribute__((aligned(64)));
+                #pragma omp simd
+                for (int j_lane = 0; j_lane < 64; ++j_lane) {
+                    const int64_t j = j_block_1 + j_lane;
+                    const float grad_output = j_lane < j_rest ? grad_output_ptr[1024 * c * size_r + j + 1024 * r] : 0.0f;
+                    const float y = j_lane < j_rest ? y_ptr[1024 * c * size_r + j + 1024 * r] : 0.0f;
+                    const float gradient = y > 0.0f ? grad_output : 0.0f;
+                    total[j - j_first] += gradient;
+                    grad_x_line[j_lane] = gradient;
+                }
+                gs_put(grad_x_ptr + 1024 * c * size_r + j_block_1 + 1024 * r, grad_x_line, sizeof(float) * j_rest, sizeof(float) * 64, is_large);
             }
-            if (is_large) gs_stream(grad_x_ptr + 1024 * c * size_r + j_first + 1024 * r, grad_x_strip, sizeof(float) * (j_end - j_first));
         }
         #pragma omp simd
         for (int64_t j = j_first; j < j_end; ++j) {

@@ -9,21 +9,23 @@ int scaled_bias(
     const float *restrict scale_ptr = buffers[2];
     float *restrict result_ptr = buffers[3];
     const int64_t size_i = sizes[0];
-    const bool is_large = GS_STREAMS && 512 * size_i >= 4194304;
-    float result_strip[128] __attribute__((aligned(64)));
+    const bool is_large = GS_STREAMS && 512 * size_i >= 4194304 && (uintptr_t)result_ptr % 64 == 0;
     for (int64_t i_block = begin; i_block < end; ++i_block) {
         const int64_t i_first = 64 * i_block;
         const int64_t i_end = gs_least(i_first + 64, size_i);
         for (int64_t i = i_first; i < i_end; ++i) {
             const float scale = scale_ptr[i];
-            float *restrict result_here = is_large ? result_strip : result_ptr + 128 * i;
-            #pragma omp simd
-            for (int64_t j = 0; j < 128; ++j) {
-                const float x = x_ptr[256 * i + 2 * j];
-                const float bias = bias_ptr[j];
-                result_here[j] = x * scale + bias;
+            for (int64_t j_block = 0; j_block < 128; j_block += 64) {
+                float result_line[64] __attribute__((aligned(64)));
+                #pragma omp simd
+                for (int j_lane = 0; j_lane < 64; ++j_lane) {
+                    const int64_t j = j_block + j_lane;
+                    const float x = x_ptr[256 * i + 2 * j];
+                    const float bias = bias_ptr[j];
+                    result_line[j_lane] = x * scale + bias;
+                }
+                gs_put(result_ptr + 128 * i + j_block, result_line, sizeof(float) * 64, sizeof(float) * 64, is_large);
             }
-            if (is_large) gs_stream(result_ptr + 128 * i, result_strip, sizeof(float) * 128);
         }
     }
     gs_stream_end();

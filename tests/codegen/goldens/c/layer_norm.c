@@ -14,21 +14,33 @@ int layer_norm(
     for (int64_t i = begin; i < end; ++i) {
         const int64_t i_next = i + 1;
         gs_fetch(x_ptr + 768 * i_next, 3072);
-        float total = 0.0f;
-        #pragma omp simd reduction(+ : total)
-        for (int64_t j = 0; j < 768; ++j) {
-            const float x = x_ptr[768 * i + j];
-            total += x;
+        float total_lanes[64] __attribute__((aligned(64)));
+        #pragma omp simd
+        for (int k = 0; k < 64; ++k) total_lanes[k] = 0.0f;
+        for (int64_t j_block = 0; j_block < 768; j_block += 64) {
+            #pragma omp simd
+            for (int j_lane = 0; j_lane < 64; ++j_lane) {
+                const int64_t j = j_block + j_lane;
+                const float x = x_ptr[768 * i + j];
+                total_lanes[j_lane] += x;
+            }
         }
+        const float total = gs_lane_sum_f32(total_lanes, 64);
         const float mean = total / 768.0f;
         mean_out_ptr[i] = mean;
-        float total_1 = 0.0f;
-        #pragma omp simd reduction(+ : total_1)
-        for (int64_t j = 0; j < 768; ++j) {
-            const float x = x_ptr[768 * i + j];
-            const float centered = x - mean;
-            total_1 += centered * centered;
+        float total_1_lanes[64] __attribute__((aligned(64)));
+        #pragma omp simd
+        for (int k = 0; k < 64; ++k) total_1_lanes[k] = 0.0f;
+        for (int64_t j_block = 0; j_block < 768; j_block += 64) {
+            #pragma omp simd
+            for (int j_lane = 0; j_lane < 64; ++j_lane) {
+                const int64_t j = j_block + j_lane;
+                const float x = x_ptr[768 * i + j];
+                const float centered = x - mean;
+                total_1_lanes[j_lane] += centered * centered;
+            }
         }
+        const float total_1 = gs_lane_sum_f32(total_1_lanes, 64);
         const float variance = total_1 / 768.0f;
         const float rstd = gs_rsqrt_f32(variance + eps);
         rstd_out_ptr[i] = rstd;

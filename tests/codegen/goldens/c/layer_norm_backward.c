@@ -17,45 +17,56 @@ int layer_norm_backward_partial(
     const int64_t size_i = sizes[2];
     float grad_b[768] __attribute__((aligned(64)));
     float grad_w[768] __attribute__((aligned(64)));
-    const bool is_large = GS_STREAMS && 3072 * size_c * size_r >= 4194304;
-    float grad_x_strip[768] __attribute__((aligned(64)));
+    const bool is_large = GS_STREAMS && 3072 * size_c * size_r >= 4194304 && (uintptr_t)grad_x_ptr % 64 == 0;
     for (int64_t c = begin; c < end; ++c) {
         for (int64_t k = 0; k < 768; ++k) grad_b[k] = 0.0f;
         for (int64_t k = 0; k < 768; ++k) grad_w[k] = 0.0f;
         for (int64_t r = 0; r < gs_least(size_r, size_i - c * size_r); ++r) {
             const int64_t r_next = r + 1;
-            gs_fetch(grad_output_ptr + 768 * c * size_r + 768 * r_next, 3072);
-            gs_fetch(x_ptr + 768 * c * size_r + 768 * r_next, 3072);
             const float mean = mean_ptr[c * size_r + r];
             const float rstd = rstd_ptr[c * size_r + r];
-            float total = 0.0f;
-            float total_1 = 0.0f;
-            #pragma omp simd reduction(+ : total, total_1)
-            for (int64_t j = 0; j < 768; ++j) {
-                const float grad = grad_output_ptr[768 * c * size_r + j + 768 * r];
-                grad_b[j] += grad;
-                const float weight = weight_ptr[j];
-                const float weighted = grad * weight;
-                const float x = x_ptr[768 * c * size_r + j + 768 * r];
-                const float normalized = (x - mean) * rstd;
-                grad_w[j] += grad * normalized;
-                total += weighted * normalized;
-                total_1 += weighted;
+            float total_lanes[64] __attribute__((aligned(64)));
+            #pragma omp simd
+            for (int k = 0; k < 64; ++k) total_lanes[k] = 0.0f;
+            float total_1_lanes[64] __attribute__((aligned(64)));
+            #pragma omp simd
+            for (int k = 0; k < 64; ++k) total_1_lanes[k] = 0.0f;
+            for (int64_t j_block = 0; j_block < 768; j_block += 64) {
+                #pragma omp simd
+                for (int j_lane = 0; j_lane < 64; ++j_lane) {
+                    const int64_t j = j_block + j_lane;
+                    const float grad = grad_output_ptr[768 * c * size_r + j + 768 * r];
+                    grad_b[j] += grad;
+                    const float weight = weight_ptr[j];
+                    const float weighted = grad * weight;
+                    const float x = x_ptr[768 * c * size_r + j + 768 * r];
+                    const float normalized = (x - mean) * rstd;
+                    grad_w[j] += grad * normalized;
+                    total_lanes[j_lane] += weighted * normalized;
+                    total_1_lanes[j_lane] += weighted;
+                }
             }
+            const float total = gs_lane_sum_f32(total_lanes, 64);
+            const float total_1 = gs_lane_sum_f32(total_1_lanes, 64);
             const float mean_grad = total_1 / 768.0f;
             const float mean_product = total / 768.0f;
-            float *restrict grad_x_here = is_large ? grad_x_strip : grad_x_ptr + 768 * c * size_r + 768 * r;
-            #pragma omp simd
-            for (int64_t j = 0; j < 768; ++j) {
-                const float grad = grad_output_ptr[768 * c * size_r + j + 768 * r];
-                const float weight = weight_ptr[j];
-                const float weighted = grad * weight;
-                const float x = x_ptr[768 * c * size_r + j + 768 * r];
-                const float normalized = (x - mean) * rstd;
-                const float product = (weighted - mean_grad - normalized * mean_product) * rstd;
-                grad_x_here[j] = product;
+            for (int64_t j_block = 0; j_block < 768; j_block += 64) {
+                gs_fetch(grad_output_ptr + 768 * c * size_r + j_block + 768 * r_next, 256);
+                gs_fetch(x_ptr + 768 * c * size_r + j_block + 768 * r_next, 256);
+                float grad_x_line[64] __attribute__((aligned(64)));
+                #pragma omp simd
+                for (int j_lane = 0; j_lane < 64; ++j_lane) {
+                    const int64_t j = j_block + j_lane;
+                    const float grad = grad_output_ptr[768 * c * size_r + j + 768 * r];
+                    const float weight = weight_ptr[j];
+                    const float weighted = grad * weight;
+                    const float x = x_ptr[768 * c * size_r + j + 768 * r];
+                    const float normalized = (x - mean) * rstd;
+                    const float product = (weighted - mean_grad - normalized * mean_product) * rstd;
+                    grad_x_line[j_lane] = product;
+                }
+                gs_put(grad_x_ptr + 768 * c * size_r + j_block + 768 * r, grad_x_line, sizeof(float) * 64, sizeof(float) * 64, is_large);
             }
-            if (is_large) gs_stream(grad_x_ptr + 768 * c * size_r + 768 * r, grad_x_strip, sizeof(float) * 768);
         }
         #pragma omp simd
         for (int64_t j = 0; j < 768; ++j) {

@@ -14,45 +14,51 @@ int layer_norm_backward_partial(
     float *restrict partial_grad_bias_ptr = buffers[7];
     const int64_t size_r = sizes[1];
     const int64_t size_i = sizes[2];
-    float grad_b[61] __attribute__((aligned(64)));
-    float grad_w[61] __attribute__((aligned(64)));
+    float grad_b[64] __attribute__((aligned(64)));
+    float grad_w[64] __attribute__((aligned(64)));
     for (int64_t c = begin; c < end; ++c) {
-        for (int64_t k = 0; k < 61; ++k) grad_b[k] = 0.0f;
-        for (int64_t k = 0; k < 61; ++k) grad_w[k] = 0.0f;
+        for (int64_t k = 0; k < 64; ++k) grad_b[k] = 0.0f;
+        for (int64_t k = 0; k < 64; ++k) grad_w[k] = 0.0f;
         for (int64_t r = 0; r < gs_least(size_r, size_i - c * size_r); ++r) {
             const float mean = mean_ptr[c * size_r + r];
             const float rstd = rstd_ptr[c * size_r + r];
-            float total = 0.0f;
-            float total_1 = 0.0f;
-            #pragma omp simd reduction(+ : total, total_1)
-            for (int64_t j = 0; j < 61; ++j) {
-                const float grad = grad_output_ptr[61 * c * size_r + j + 61 * r];
+            float total_lanes[64] __attribute__((aligned(64)));
+            #pragma omp simd
+            for (int k = 0; k < 64; ++k) total_lanes[k] = 0.0f;
+            float total_1_lanes[64] __attribute__((aligned(64)));
+            #pragma omp simd
+            for (int k = 0; k < 64; ++k) total_1_lanes[k] = 0.0f;
+            #pragma omp simd
+            for (int64_t j = 0; j < 64; ++j) {
+                const float grad = j < 61 ? grad_output_ptr[61 * c * size_r + j + 61 * r] : 0.0f;
                 grad_b[j] += grad;
-                const float weight = weight_ptr[j];
+                const float weight = j < 61 ? weight_ptr[j] : 0.0f;
                 const float weighted = grad * weight;
-                const float x = x_ptr[61 * c * size_r + j + 61 * r];
+                const float x = j < 61 ? x_ptr[61 * c * size_r + j + 61 * r] : 0.0f;
                 const float normalized = (x - mean) * rstd;
                 grad_w[j] += grad * normalized;
-                total += weighted * normalized;
-                total_1 += weighted;
+                total_lanes[j] += j < 61 ? weighted * normalized : 0.0f;
+                total_1_lanes[j] += j < 61 ? weighted : 0.0f;
             }
+            const float total = gs_lane_sum_f32(total_lanes, 64);
+            const float total_1 = gs_lane_sum_f32(total_1_lanes, 64);
             const float mean_grad = total_1 / 61.0f;
             const float mean_product = total / 61.0f;
-            #pragma omp simd simdlen(8)
-            for (int64_t j = 0; j < 61; ++j) {
-                const float grad = grad_output_ptr[61 * c * size_r + j + 61 * r];
-                const float weight = weight_ptr[j];
+            #pragma omp simd
+            for (int64_t j = 0; j < 64; ++j) {
+                const float grad = j < 61 ? grad_output_ptr[61 * c * size_r + j + 61 * r] : 0.0f;
+                const float weight = j < 61 ? weight_ptr[j] : 0.0f;
                 const float weighted = grad * weight;
-                const float x = x_ptr[61 * c * size_r + j + 61 * r];
+                const float x = j < 61 ? x_ptr[61 * c * size_r + j + 61 * r] : 0.0f;
                 const float normalized = (x - mean) * rstd;
                 const float product = (weighted - mean_grad - normalized * mean_product) * rstd;
-                grad_x_ptr[61 * c * size_r + j + 61 * r] = product;
+                if (j < 61) grad_x_ptr[61 * c * size_r + j + 61 * r] = product;
             }
         }
         #pragma omp simd
-        for (int64_t j = 0; j < 61; ++j) {
-            partial_grad_weight_ptr[61 * c + j] = grad_w[j];
-            partial_grad_bias_ptr[61 * c + j] = grad_b[j];
+        for (int64_t j = 0; j < 64; ++j) {
+            if (j < 61) partial_grad_weight_ptr[61 * c + j] = grad_w[j];
+            if (j < 61) partial_grad_bias_ptr[61 * c + j] = grad_b[j];
         }
     }
     return 0;

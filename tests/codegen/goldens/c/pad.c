@@ -10,10 +10,10 @@ int pad(
         const int64_t i_first = 356 * i_block;
         const int64_t i_end = gs_least(i_first + 356, 15);
         for (int64_t i = i_first; i < i_end; ++i) {
-            #pragma omp simd simdlen(4)
-            for (int64_t j = 0; j < 23; ++j) {
-                const float x = (i - 1 >= 0) & (i - 1 < 13) & (j - 2 >= 0) & (j - 2 < 19) ? x_ptr[19 * i + j - 21] : -1.0f;
-                result_ptr[23 * i + j] = x;
+            #pragma omp simd
+            for (int64_t j = 0; j < 32; ++j) {
+                const float x = (j < 23) & (i - 1 >= 0) & (i - 1 < 13) & (j - 2 >= 0) & (j - 2 < 19) ? x_ptr[19 * i + j - 21] : -1.0f;
+                if (j < 23) result_ptr[23 * i + j] = x;
             }
         }
     }

@@ -17,14 +17,21 @@ int softmax(
             const int32_t m_order_here = gs_order_f32(x_1, INT32_MAX);
             m_order = m_order_here > m_order ? m_order_here : m_order;
         }
-        float denominator = 0.0f;
-        #pragma omp simd reduction(+ : denominator)
-        for (int64_t j = 0; j < 1000; ++j) {
-            const float x_1 = gs_load_float16(x_ptr[1000 * i + j]);
-            const float numerator = gs_exp_f32(x_1 - gs_of_order_f32(m_order));
-            numerators[j] = numerator;
-            denominator += numerator;
+        float denominator_lanes[64] __attribute__((aligned(64)));
+        #pragma omp simd
+        for (int k = 0; k < 64; ++k) denominator_lanes[k] = 0.0f;
+        for (int64_t j_block = 0; j_block < 1000; j_block += 64) {
+            const int j_rest = gs_least(64, 1000 - j_block);
+            #pragma omp simd
+            for (int j_lane = 0; j_lane < j_rest; ++j_lane) {
+                const int64_t j = j_block + j_lane;
+                const float x_1 = gs_load_float16(x_ptr[1000 * i + j]);
+                const float numerator = gs_exp_f32(x_1 - gs_of_order_f32(m_order));
+                numerators[j] = numerator;
+                denominator_lanes[j_lane] += numerator;
+            }
         }
+        const float denominator = gs_lane_sum_f32(denominator_lanes, 64);
         #pragma omp simd
         for (int64_t j = 0; j < 1000; ++j) {
             result_ptr[1000 * i + j] = gs_store_float16(numerators[j] / denominator);
