@@ -63,6 +63,18 @@ def test_each_package_says_what_it_is_for(package: str) -> None:
     assert docstring.partition("\n")[0].rstrip().endswith((".", ":"))
 
 
+def test_each_room_in_a_room_has_a_row() -> None:
+    """With the sentence that stands in its folder."""
+    rows = dict(re.findall(r"^\| `([\w/]+/[\w]+)/` \| (.+) \|$", PAGE, re.MULTILINE))
+    folders = ["/".join(package.split(".")[1:]) for package in PROJECT["tool"]["setuptools"]["packages"]]
+    tables = {f"{folder}/{name}".lstrip("/") for folder, rooms in TABLES.items() for name, _ in rooms}
+    expected: dict[str, str] = {}
+    for folder in set(folders) - tables - {""}:
+        text = ast.get_docstring(ast.parse((ROOT / folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+        expected[folder] = text.partition("\n")[0]
+    assert rows == expected
+
+
 def test_where_things_are() -> None:
     page = (
         (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Where things are")[2].partition("\n## ")[0]
