@@ -7,7 +7,8 @@ from ...lang.diagnostics import nearest
 from ...runtime.failures.failure import CODES as OF_RUNS
 from ..lint.findings import CODES as OF_LINT
 from .calls import CALLS, ExampleCall
-from .examples import EXAMPLES, Example
+from .example import Example
+from .examples import EXAMPLES
 
 MEANINGS = OF_SOURCE | OF_RUNS | OF_LINT
 """Every code of the compiler, of what runs, and of the linter."""

@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner
 from gradscript.authoring.cli.main import main
 from gradscript.authoring.explain.calls import CALLS
-from gradscript.authoring.explain.examples import EXAMPLES, Example
+from gradscript.authoring.explain.example import Example
+from gradscript.authoring.explain.examples import EXAMPLES
 from gradscript.authoring.explain.page import MEANINGS, explain
 from gradscript.authoring.format.formatter import format_source
 from gradscript.authoring.lint.findings import Finding, fixed
