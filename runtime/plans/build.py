@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from typing import Any
 
+from ...compiler.analysis.counting import position_counted_back
 from ...compiler.analysis.liveness import ALIASES, CONSTANTS, Liveness, analyse
 from ...compiler.analysis.ownership import Ownership, ownership
 from ...compiler.ir.constants import runtime_value
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Block, Node, Value
+from ...compiler.ir.rewrite import constant_of
 from ...compiler.types.types import INT_LIST, NUMBERS
 from ...lang.trampoline import Walk, run
 from .node_evaluation import evaluation_of
@@ -39,6 +41,7 @@ from .plan import (
     ExecutionPlan,
     Instruction,
     SlotNumbers,
+    filled,
     gather,
     without,
 )
@@ -201,7 +204,7 @@ class PlanBuilder:
         if pending:
             self._pending = (), node
             if kind in _MOVES or self._makes_numbers(kind):
-                dead += without(pending, (*dead, *_written(kind, function, target, first)))
+                dead += without(pending, (*dead, *filled(kind, function, target, first)))
             else:
                 self._append(node, Instruction(FREE, dead=pending), ())
         self._append(self._node, Instruction(kind, function, target, first, second, dead), operands)
@@ -367,7 +370,7 @@ class PlanBuilder:
         sources = self._slots_of(initial)
         carried = self._carried(node, initial, early)
         self._slots.update(zip(block.inputs[1:], carried, strict=True))
-        always = _is_true(entry) and _is_true(block.outputs[0])
+        always = constant_of(entry) is True and constant_of(block.outputs[0]) is True
         condition = self._slot(entry) if always else self._allocate()
         head, targets = ((), carried) if always else ((self._slot(entry),), (condition, *carried))
         self._emit_move((*head, *sources), targets, self._release(early))
@@ -375,7 +378,7 @@ class PlanBuilder:
             slot = self._slots[value]
             self._emit(UNARY, self.own_copy, slot, slot, operands=(slot,))
         counts = self._slot(trips)
-        position = _position(block) if always and self.descends else None
+        position = position_counted_back(block) if always and self.descends else None
         if position is None:
             enter = self._emit(ENTER, condition, None, index, counts)
             round_ends: tuple[Any, ...] = (NEXT, None, index, counts) if always else (AGAIN, condition, index, counts)
@@ -415,37 +418,6 @@ class PlanBuilder:
         """Registers that were given up in a block and hold something all the same where the next block starts."""
         taken = set(slots)
         self._free = [slot for slot in self._free if slot not in taken]
-
-
-def _written(kind: int, function: Any, target: Any, first: Any) -> SlotNumbers:
-    """The registers that an instruction fills."""
-    if kind in (ENTER, DESCEND, *ROUNDS):
-        return (first, function[1]) if kind == DESCEND else (first,)
-    if kind in (JUMP, BRANCH):
-        return ()
-    return target if isinstance(target, tuple) else (target,)
-
-
-def _position(body: Block) -> Node | None:
-    """Where a round looks at its number for nothing but how far it is from one that all rounds have: that node."""
-    (index, *_) = body.inputs
-    if index.use_count != 1:
-        return None
-    (use,) = index.uses
-    node = use.user
-    counted_back = node.kind == "aten::sub.int" and use.index == 1 and node.owner is body
-    return node if counted_back and _is_outside(node.inputs[0], body) else None
-
-
-def _is_outside(value: Value, body: Block) -> bool:
-    block = value.node.owner
-    while block is not None and block is not body:
-        block = block.node.owner if block.node is not None else None
-    return block is None
-
-
-def _is_true(value: Value) -> bool:
-    return value.node.kind == "prim::Constant" and value.node.attr("value") is True
 
 
 def _kind_of_two(node: Node, function: NodeFunction) -> int:

@@ -20,7 +20,6 @@ from .plan import (
     COPY,
     DESCEND,
     DOWN,
-    ENTER,
     FREE,
     GENERAL,
     ITEM,
@@ -110,23 +109,8 @@ def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
             elif kind == SKIP:
                 if not any(map(is_defined, first(registers))):
                     address = target
-            elif kind == ENTER:
-                if registers[second] > 0 and registers[function]:
-                    registers[first] = 0
-                else:
-                    address = target
-            elif kind == DESCEND:
-                if registers[second] > 0:
-                    last, limit = function
-                    registers[first] = registers[last]
-                    registers[limit] = registers[last] - registers[second]
-                else:
-                    address = target
-            elif kind == AGAIN:
-                index = registers[first] + 1
-                if index < registers[second] and registers[function]:
-                    registers[first] = index
-                    address = target
+            elif kind <= AGAIN:
+                address = _go_round(kind, function, target, first, second, address, registers)
             elif kind == CALL:
                 callee = plan.callees.plan(plan.functions[function].graph)
                 values = [*first(registers), *callee.template]
@@ -157,6 +141,29 @@ def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
         if isinstance(error, plan.passing):
             raise
         raise _failure(error, plan, registers, address - 1, frames) from error
+
+
+def _go_round(
+    kind: int, function: Any, target: int, first: int, second: int, address: int, registers: Registers
+) -> int:
+    """Where to go on at the start of a loop, or at the end of a round that a condition may follow by another."""
+    if kind == AGAIN:
+        index = registers[first] + 1
+        if index >= registers[second] or not registers[function]:
+            return address
+        registers[first] = index
+        return target
+    if registers[second] <= 0:
+        return target
+    if kind == DESCEND:
+        last, limit = function
+        registers[first] = registers[last]
+        registers[limit] = registers[last] - registers[second]
+        return address
+    if not registers[function]:
+        return target
+    registers[first] = 0
+    return address
 
 
 def _failure(

@@ -76,6 +76,15 @@ class Instruction(NamedTuple):
     dead: SlotNumbers = ()
 
 
+def filled(kind: int, function: Any, target: Any, first: Any) -> SlotNumbers:
+    """The registers that an instruction fills."""
+    if kind in (ENTER, DESCEND, *ROUNDS):
+        return (first, function[1]) if kind == DESCEND else (first,)
+    if kind in (JUMP, BRANCH):
+        return ()
+    return target if isinstance(target, tuple) else (target,)
+
+
 class Callees(Protocol):
     """Where the plans of functions that a plan calls come from: each is built when it is first called."""
 
