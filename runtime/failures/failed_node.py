@@ -40,9 +40,7 @@ def failure_at(
         if outside is not None:
             (function, node), callers = callers[outside], callers[outside + 1 :]
             notes = [f"by {inner.kind} at {inner.span}", *notes]
-    calls = [f"called from {caller} at {call.span}" for caller, call in callers[:MAX_CALLERS]]
-    if len(callers) > MAX_CALLERS:
-        calls.append(f"and {len(callers) - MAX_CALLERS} more calls before that")
+    calls = calls_of(callers)
     if inner.kind == RAISE:
         return RuntimeFailure("R102", function, _message(error), span=node.span, notes=[*notes, *calls])
     if isinstance(error, GradientMisfit):
@@ -61,6 +59,14 @@ def failure_at(
     described = describe_operands(inner, operands)
     message = _undefined_element(inner, operands) or _message(error)
     return RuntimeFailure(code, spelled(node) or function, message, span=node.span, notes=[*described, *notes, *calls])
+
+
+def calls_of(callers: Sequence[tuple[str, Node]]) -> list[str]:
+    """What is said of the calls that led somewhere, from the inside out."""
+    calls = [f"called from {caller} at {call.span}" for caller, call in callers[:MAX_CALLERS]]
+    if len(callers) > MAX_CALLERS:
+        calls.append(f"and {len(callers) - MAX_CALLERS} more calls before that")
+    return calls
 
 
 def _wrong_gradient(node: Node, operands: Sequence[Any], notes: Sequence[str]) -> RuntimeFailure:

@@ -49,3 +49,9 @@ class RuntimeFailure(Exception):
         self.notes = tuple(notes)
         text = f"{op}: {message}" if op else message
         super().__init__(render(Diagnostic(code, text, span, self.notes)))
+
+    def with_notes(self, notes: Sequence[str]) -> RuntimeFailure:
+        """The same with more to be said."""
+        return RuntimeFailure(
+            self.code, self.op, self.message, argument=self.argument, span=self.span, notes=[*self.notes, *notes]
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import add
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from ..values.torch_dtypes import torch_dtypes
 from .failure import KernelFailure
 from .groups import FusionPlanner, GroupRunner
 from .torch_forms import add_product_in_place, add_select_in_place, add_slice_in_place
-from .torch_ops import constant_tensor, op_runner
+from .torch_ops import constant_tensor, op_function
 
 _CONTROL = ("prim::If", "prim::Loop", "prim::GradOf")
 _WRITES: dict[str, NodeFunction] = {
@@ -84,14 +85,14 @@ class DevicePlanner(FusionPlanner):
 
     def _evaluate(self, node: Node) -> NodeFunction:
         if node.kind == "prim::AutogradAdd":
-            return _add
+            return added
         if node.kind == "prim::MaterializeGrad":
             return self._materialize
         op = OPS.of(node.schema)
         if op is None:
             return STRUCTURAL[node.kind](node)
-        run = op_runner(op, self._device)
-        return (lambda *values: run(values)) if node.outputs else (lambda *values: run(values) or ())
+        run = op_function(op, self._device)
+        return run if node.outputs else (lambda *values: run(*values) or ())
 
     def _constant(self, value: Any) -> Any:
         return constant_tensor(value.array, self._device) if isinstance(value, TensorConstant) else value
@@ -102,15 +103,16 @@ class DevicePlanner(FusionPlanner):
         return torch.zeros(size, dtype=torch_dtypes()[BY_CODE[dtype]], device=self._device)
 
 
-def _add(left: Any, right: Any) -> Any:
-    """The sum of two gradients, of which either may be undefined, as may be their elements if they are lists."""
+def added(left: Any, right: Any, plus: Callable[[Any, Any], Any] = add) -> Any:
+    """The sum of two gradients, of which either may be undefined, as may be their elements if they are lists; `plus`
+    adds two tensors."""
     if left is None or right is None:
         return right if left is None else left
     if isinstance(left, list):
         if len(left) != len(right):
             raise ValueError(f"a gradient of {len(left)} tensors is added to one of {len(right)}")
-        return [_add(a, b) for a, b in zip(left, right, strict=True)]
-    return left + right
+        return [added(a, b, plus) for a, b in zip(left, right, strict=True)]
+    return plus(left, right)
 
 
 def _no_groups(graph: Graph) -> Callable[[Sequence[Any]], list[Any]]:

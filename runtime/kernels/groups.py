@@ -36,7 +36,7 @@ class FusionPlanner(PlanBuilder):
     def _evaluation(self, node: Node) -> tuple[NodeFunction, Sequence[int]]:
         if node.kind != KIND:
             return super()._evaluation(node)
-        return _spread(self._group(group_graph(node, self._graph)), len(node.outputs)), range(len(node.inputs))
+        return GroupCall(self._group(group_graph(node, self._graph)), len(node.outputs)), range(len(node.inputs))
 
 
 def plan_with_kernels(graph: Graph, group: GroupRunner) -> ExecutionPlan:
@@ -44,8 +44,19 @@ def plan_with_kernels(graph: Graph, group: GroupRunner) -> ExecutionPlan:
     return FusionPlanner(graph, PlanCache(), group).build()
 
 
-def _spread(run: Callable[[Sequence[Any]], list[Any]], count: int) -> NodeFunction:
-    """With operands one by one; a single result as it is."""
-    if count == 1:
-        return lambda *values: run(values)[0]
-    return lambda *values: run(values)
+class GroupCall:
+    """A group called with operands one by one; a single result comes as it is."""
+
+    __slots__ = ("_count", "run")
+
+    def __init__(self, run: Callable[[Sequence[Any]], list[Any]], count: int) -> None:
+        self.run = run
+        self._count = count
+
+    def __call__(self, *values: Any) -> Any:
+        """What it gives."""
+        return self.spread(self.run(values))
+
+    def spread(self, results: list[Any]) -> Any:
+        """Results as a plan takes them."""
+        return results[0] if self._count == 1 else results

@@ -13,65 +13,18 @@ import torch
 from ...compiler.fusion.program import ExternStep, KernelStep, Passed, Program, Ref
 from ...compiler.fusion.sharing import SharedKernels
 from ...compiler.kernel_ir.kernel import Kernel
-from ...compiler.kernel_ir.layout import Layout, contiguous_strides
+from ...compiler.kernel_ir.layout import contiguous_strides
 from ...compiler.ops.registry import OPS
 from ...compiler.types.open_sizes import Symbols, closed, is_open
-from ...lang.light_dataclasses import dataclass, replace
-from ..failures.failed_node import failure_at
 from ..values.torch_dtypes import torch_dtypes
-from .torch_ops import constant_tensor, is_literal, op_runner, without_autocast
+from .launches.row import LaunchRow
+from .launches.steps import CalledOp, KernelSlots, LaunchedKernel, RunStep, SlotOf, moved_to, reader_of
+from .torch_ops import constant_tensor, is_literal, op_function, without_autocast
 from .triton.kernel import TritonKernel, current_stream
 
 _SHARED = SharedKernels()
 _SHARING = Lock()
 """Of the process: equal kernels are built once."""
-KernelSlots = list[Any]
-RunStep = Callable[[KernelSlots, Any], None]
-"""A step: what it reads and writes, and the stream that it is put on."""
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchedKernel:
-    """A kernel: what it makes, slot, shape, strides and dtype; the slots of what it makes in the memory of what is in
-    another, and those of its arguments."""
-
-    kernel: TritonKernel
-    made: Sequence[tuple[int, tuple[int, ...], tuple[int, ...], torch.dtype]]
-    moved: Sequence[tuple[int, int, tuple[int, ...]]]
-    buffers: Sequence[int]
-    numbers: Sequence[int]
-
-    def closed(self, atoms: Sequence[int]) -> LaunchedKernel:
-        """With values for what is open."""
-        made, moved = closed(self.made, atoms), closed(self.moved, atoms)
-        return LaunchedKernel(self.kernel.closed(atoms), made, moved, self.buffers, self.numbers)
-
-    def __call__(self, slots: KernelSlots, stream: Any) -> None:
-        device = self.kernel.device
-        for number, shape, strides, dtype in self.made:
-            # It takes half of the time that `torch.empty` does to parse its arguments.
-            slots[number] = _empty(shape, strides, dtype=dtype, device=device)
-        for number, source, shape in self.moved:
-            slots[number] = slots[source].view(shape)
-        self.kernel.launch([slots[n] for n in self.buffers], [slots[n] for n in self.numbers], stream)
-
-
-@dataclass(frozen=True, slots=True)
-class CalledOp:
-    """An op of torch; `again` makes it for given sizes where it is for open ones."""
-
-    run: RunStep
-    again: Callable[[Sequence[int]], CalledOp] | None
-
-    def closed(self, atoms: Sequence[int]) -> CalledOp:
-        """With values for what is open."""
-        return self if self.again is None else self.again(atoms)
-
-    def __call__(self, slots: KernelSlots, stream: Any) -> None:
-        self.run(slots, stream)
-
-
-_empty = torch.empty_strided
 
 
 class DeviceProgram:
@@ -107,7 +60,8 @@ class DeviceProgram:
             (self._step(step), [self._slot[name] for name in names])
             for step, names in zip(steps, last_uses, strict=True)
         ]
-        self._results = [self._result(output) for output in program.outputs]
+        self._outputs = [self._argument(output) for output in program.outputs]
+        self._runs: list[tuple[RunStep, list[int]]] | None = None
         self._empty = [None] * (len(self._slot) - len(self._constants) - len(program.input_names))
         self.is_new = [self._is_from_kernel(output) for output in program.outputs]
         self._has_ops = any(isinstance(step, ExternStep) for step in steps)
@@ -116,14 +70,15 @@ class DeviceProgram:
     @property
     def kernels(self) -> list[TritonKernel]:
         """The kernels, in the order in which they run."""
-        return [step.kernel for step, _ in self._steps if isinstance(step, LaunchedKernel)]
+        kernels = [step.kernel for step, _ in self._steps if isinstance(step, LaunchedKernel)]
+        return [kernel for kernel in kernels if isinstance(kernel, TritonKernel)]
 
     def closed(self, atoms: Sequence[int]) -> DeviceProgram:
         """The program for sizes at which atoms have these values."""
         found = copy(self)
-        found.program = replace(self.program, outputs=closed(self.program.outputs, atoms))
-        found._results = [found._result(output) for output in found.program.outputs]
+        found._outputs = closed(self._outputs, atoms)
         found._steps = [(step.closed(atoms), free) for step, free in self._steps]
+        found._runs = None
         return found
 
     def run(self, values: Sequence[Any]) -> list[Any]:
@@ -134,12 +89,9 @@ class DeviceProgram:
             return self._run_there(values)
 
     def _run_there(self, values: Sequence[Any]) -> list[Any]:
-        if not self._has_kernels or self.device.type == "cpu":
+        if not self._has_kernels:
             return self._run(values, None)
-        if torch.cuda.current_device() == self.device.index:
-            return self._run(values, current_stream(self.device.index))
-        with torch.cuda.device(self.device):
-            return self._run(values, current_stream(self.device.index))
+        return on_stream(self.device, lambda stream: self._run(values, stream))
 
     def _run(self, values: Sequence[Any], stream: Any) -> list[Any]:
         slots: KernelSlots = [
@@ -148,14 +100,34 @@ class DeviceProgram:
             *self._empty,
         ]
         for number in self._foreign:
-            # A fill takes the number along, where a copy would have the host wait.
-            slots[number] = torch.full((), slots[number].item(), dtype=slots[number].dtype, device=self.device)
-        for step, free in self._steps:
+            slots[number] = self._brought(slots[number])
+        for step, free in self._prepared() if self._runs is None else self._runs:
             step(slots, stream)
             for number in free:
                 slots[number] = None
-        results = [slots[result] if isinstance(result, int) else result(slots) for result in self._results]
+        results = self._read(slots)
         return [self._own(result) for result in results] if self._lasting else results
+
+    def _prepared(self) -> list[tuple[RunStep, list[int]]]:
+        self._read = reader_of(self._outputs)
+        self._runs = [(step.prepared(), free) for step, free in self._steps]
+        return self._runs
+
+    def note(self, row: LaunchRow, values: Sequence[Any], results: Sequence[Any]) -> None:
+        """Add what a run did to a row, whose values these are. Raises: Unlisted."""
+        places = [row.place_of_constant(tensor) for tensor in self._constants]
+        places += [row.place_of(value) for value in (self.program.flat(values) if self._has_lists else values)]
+        for number in self._foreign:
+            places[number] = row.evaluate(self._brought, [SlotOf(places[number])])
+        places += [row.new_place() for _ in self._empty]
+        for step, _ in self._steps:
+            row.add(step.at(places))
+        for output, result in zip(self._outputs, results, strict=True):
+            row.found(moved_to(output, places), result, self._own if self._lasting else None)
+
+    def _brought(self, number: torch.Tensor) -> torch.Tensor:
+        """A single number of the CPU on the device. A fill takes it along, where a copy would have the host wait."""
+        return torch.full((), number.item(), dtype=number.dtype, device=self.device)
 
     def _own(self, result: Any) -> Any:
         """The result; a copy of one in the memory of a constant, which a caller must not write to."""
@@ -198,58 +170,41 @@ class DeviceProgram:
         self._made.add(name)
         return True
 
-    def _extern(self, step: ExternStep, atoms: Sequence[int] = ()) -> CalledOp:
+    def _extern(self, step: ExternStep) -> CalledOp:
         op = OPS.of(step.node.schema)
         assert op is not None
-        arguments = closed(step.arguments, atoms) if atoms else step.arguments
-        readers = [self._reader(argument) for argument in arguments]
-        results = [self._slot[name] for name in step.results]
         layouts = [self.program.layouts.get(name) for name in step.results]
-        is_single = len(step.node.outputs) == 1 and len(results) == 1
-        evaluate, is_view = op_runner(op, self.device), step.is_view
+        return CalledOp(
+            op_function(op, self.device),
+            [self._argument(argument) for argument in step.arguments],
+            [self._slot[name] for name in step.results],
+            layouts,
+            step.is_view,
+            step.node,
+            self.program.title,
+        )
 
-        def run(slots: KernelSlots, stream: Any) -> None:
-            arguments = [read(slots) for read in readers]
-            try:
-                result = evaluate(arguments)
-            except torch.OutOfMemoryError:
-                raise
-            except (RuntimeError, TypeError, ValueError, IndexError) as error:
-                # What is wrong with an index shows only where it is used.
-                raise failure_at(step.node, arguments, error, self.program.title, ()) from error
-            # A list of tensors has a slot for each, one of unknown length has one for all.
-            is_whole = is_single and (layouts[0] is None or not isinstance(result, list | tuple))
-            found = [result] if is_whole else list(result)
-            for number, layout, value in zip(results, layouts, found, strict=True):
-                slots[number] = value if is_view or layout is None else _as_planned(value, layout)
-
-        # Only what holds open sizes is made anew for given ones.
-        again = (lambda atoms: self._extern(step, atoms)) if is_open(step.arguments) else None
-        return CalledOp(run, again)
-
-    def _reader(self, argument: Passed) -> Callable[[KernelSlots], Any]:
+    def _argument(self, argument: Passed) -> Any:
+        """An argument with a slot's number for each value of the program."""
         if isinstance(argument, Ref):
-            number = self._slot[argument.name]
-            return lambda slots: slots[number]
+            return SlotOf(self._slot[argument.name])
         if isinstance(argument, list | tuple):
-            readers, kind = [self._reader(item) for item in argument], type(argument)
-            return lambda slots: kind([read(slots) for read in readers])
-        return lambda slots: argument
-
-    def _result(self, output: Passed) -> int | Callable[[KernelSlots], Any]:
-        """The slot that holds an output, or what reads it."""
-        return self._slot[output.name] if isinstance(output, Ref) else self._reader(output)
+            return type(argument)([self._argument(item) for item in argument])
+        return argument
 
     def _is_from_kernel(self, output: Passed) -> bool:
         """Whether kernels alone write an output, in memory that they were given for it."""
         return isinstance(output, Ref) and output.name in self._made
 
 
-def _as_planned(value: Any, layout: Layout) -> Any:
-    """A result of the library as kernels were planned for: contiguous, where it may be another view, and of the dtype,
-    where the statistics of halves may be float32."""
-    dtype = torch_dtypes()[layout.dtype]
-    return (value if value.dtype is dtype else value.to(dtype)).contiguous()
+def on_stream(device: torch.device, run: Callable[[Any], list[Any]]) -> list[Any]:
+    """What `run` gives for the device's current stream, with the device as the current one."""
+    if device.type == "cpu":
+        return run(None)
+    if torch.cuda.current_device() == device.index:
+        return run(current_stream(device.index))
+    with torch.cuda.device(device):
+        return run(current_stream(device.index))
 
 
 def _literals(steps: Sequence[KernelStep | ExternStep]) -> dict[str, Any]:

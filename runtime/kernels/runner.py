@@ -26,10 +26,11 @@ from ...lang.light_dataclasses import replace
 from ..plans.interpreter import run_plan
 from ..settings.modes import AUTOTUNE
 from ..values.torch_dtypes import dtypes_of_torch
-from .device_plan import device_plan
+from .device_plan import added, device_plan
 from .groups import MAX_SHAPES, TOO_MANY_SHAPES, GroupRunner
+from .launches.kept import KeptList
 from .notices import tell_of_ops
-from .program import DeviceProgram
+from .program import DeviceProgram, on_stream
 from .size_classes import ClosedPlans, SeenTensor, SizeClasses
 from .torch_ops import without_autocast
 
@@ -58,11 +59,19 @@ class KernelGraph:
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
         """The results."""
-        program = self.fixed(values) or self._program(values, settled=True)
-        if program is None:
-            self._tell(values)
-            program = self._by_ops(self._device_of(values))
+        program, _ = self.chosen(values)
         return program.run(values)
+
+    def chosen(self, values: Sequence[Any]) -> tuple[DeviceProgram | DevicePlan, bool]:
+        """What runs it on values like these, and whether on these very floats alone."""
+        program = self.fixed(values)
+        if program is not None:
+            return program, False
+        program = self._program(values, settled=True)
+        if program is not None:
+            return program, True
+        self._tell(values)
+        return self._by_ops(self._device_of(values)), False
 
     def fixed(self, values: Sequence[Any]) -> DeviceProgram | DevicePlan | None:
         """What runs it on values that differ from these in the elements of tensors, in seeds and in floats, which
@@ -216,17 +225,27 @@ class DevicePlan:
         self.plan = device_plan(graph, device, group)
         self.device = device
         self.is_new = [False] * len(graph.outputs)
+        # What runs by ops alone runs on any values.
+        self._is_listed = group is not None
+        self._own = sorted(open_inputs(graph))
+        self._list = self._new_list()
 
     def closed(self, atoms: Sequence[int]) -> DevicePlan:
         """The plan for given sizes, by a value for each atom; its groups are the same."""
         found = copy(self)
         found.plan = replace(self.plan, template=closed(self.plan.template, atoms))
+        found._list = found._new_list()
         return found
+
+    def _new_list(self) -> KeptList | None:
+        if not self._is_listed:
+            return None
+        return KeptList(self.plan, self._own, added, lambda run: on_stream(self.device, run))
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """The outputs, for one value per input. RuntimeFailure for what is wrong with the data."""
         with torch.no_grad(), without_autocast(self.device):
-            return run_plan(self.plan, values)
+            return run_plan(self.plan, values) if self._list is None else self._list.run(values)
 
 
 def seen_tensor(value: Any) -> SeenTensor | None:

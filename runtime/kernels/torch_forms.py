@@ -316,6 +316,11 @@ FORMS: dict[str, TorchForm] = {
 """By full name, with the arguments that we give an op."""
 
 
+def is_of_floats(name: str) -> bool:
+    """Whether a form is one for floating tensors only."""
+    return name in _OF_FLOATS
+
+
 def takes(name: str, arguments: Sequence[Any]) -> bool:
     """Whether a form is one for such arguments: torch has some for floating tensors only."""
     return name not in _OF_FLOATS or all(

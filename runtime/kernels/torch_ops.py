@@ -15,32 +15,50 @@ from ...compiler.types.types import ListType, OptionalType, TensorType, Type
 from ..values.tensor_memory import memory_of
 from ..values.torch_dtypes import tensor_of
 from .capture import outside_of_capture
-from .torch_forms import FORMS, takes
+from .torch_forms import FORMS, is_of_floats, takes
 
-TorchFunction = Callable[[Sequence[Any]], Any]
+BOUND: dict[str, Callable[..., Any]] = {
+    "aten::matmul": torch.matmul,
+    "aten::mm": torch.mm,
+    "aten::bmm": torch.bmm,
+    "aten::t": torch.t,
+    "aten::transpose.int": torch.transpose,
+    "aten::permute": torch.permute,
+    "aten::view": torch.Tensor.view,
+    "aten::reshape": torch.reshape,
+    "aten::select.int": torch.select,
+    "aten::unsqueeze": torch.unsqueeze,
+    "aten::squeeze.dim": torch.squeeze,
+    "aten::unbind.int": torch.unbind,
+}
+"""What stands between kernels most often, by torch's own bindings, which take half of the time to parse arguments that
+`torch.ops` does."""
 
 
 @cache
-def op_runner(op: Op, device: torch.device) -> TorchFunction:
-    """What gives the result of an op on tensors of a device, for a list of its arguments; several as a list or tuple.
+def op_function(op: Op, device: torch.device) -> Callable[..., Any]:
+    """What gives the result of an op on tensors of a device, for its arguments; several as a list or tuple.
 
     Ops that torch does not have under this name are evaluated on the CPU, by their definition on arrays.
     """
-    if _moves_values(op) and op.schema.full_name not in FORMS:
-        return lambda arguments: op.evaluate(*arguments)
+    name = op.schema.full_name
+    if _moves_values(op) and name not in FORMS:
+        return op.evaluate
     function = _torch_function(op)
     if function is None:
-        return lambda arguments: _by_definition(op, arguments, device)
-    name = op.schema.full_name
+        return lambda *arguments: _by_definition(op, arguments, device)
     if name in FORMS:
-        return lambda given: function(*given) if takes(name, given) else _by_definition(op, given, device)
+        form, is_picky = function, is_of_floats(name)
+        if not is_picky:
+            return form
+        return lambda *given: form(*given) if takes(name, given) else _by_definition(op, given, device)
     names = [argument.name for argument in op.schema.arguments if argument.keyword_only]
     if not names:
-        return lambda arguments: function(*arguments)
+        return BOUND.get(name, function)
     count = len(op.schema.arguments) - len(names)
     assert all(argument.keyword_only for argument in op.schema.arguments[count:])
 
-    def run(arguments: Sequence[Any]) -> Any:
+    def run(*arguments: Any) -> Any:
         named = dict(zip(names, arguments[count:], strict=True))
         if "device" in named:
             named["device"] = device
@@ -131,4 +149,4 @@ def without_autocast(device: torch.device) -> contextlib.AbstractContextManager[
     return contextlib.nullcontext()
 
 
-__all__ = ["constant_tensor", "is_literal", "is_of_torch", "op_runner", "without_autocast"]
+__all__ = ["constant_tensor", "is_literal", "is_of_torch", "op_function", "without_autocast"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...compiler.ir.node import Node
 from ...compiler.ops.families.language.control import is_defined
 from ...lang.source import NO_SPAN
-from ..failures.failed_node import failure_at
+from ..failures.failed_node import calls_of, failure_at
 from ..failures.failure import RuntimeFailure
 from ..values.float_errors import ignoring_float_errors
 from .plan import (
@@ -135,8 +136,12 @@ def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
             if dead:
                 for slot in dead:
                     registers[slot] = None
-    except RuntimeFailure:
-        raise
+    except RuntimeFailure as failure:
+        # What ran in an instruction, as a group does, knows nothing of what is around.
+        notes = [*_all_rounds(plan, registers, address - 1, frames), *calls_of(_callers(frames))]
+        if not notes:
+            raise
+        raise failure.with_notes(notes) from failure.__cause__
     except Exception as error:
         if isinstance(error, plan.passing):
             raise
@@ -172,11 +177,21 @@ def _failure(
     operands = [registers[slot] for slot in plan.operands[address]]
     if plan.code[address][0] == ITEM:
         error = _said_by(plan.code[address][1], operands, error)
-    callers = [(caller.graph.title, caller.nodes[at - 1]) for caller, _, at, _, _ in reversed(frames)]
+    rounds = _all_rounds(plan, registers, address, frames)
+    return failure_at(plan.nodes[address], operands, error, plan.graph.title, _callers(frames), rounds)
+
+
+def _callers(frames: Sequence[CallerFrame]) -> list[tuple[str, Node]]:
+    """The function and the node of each call, from the inside out."""
+    return [(caller.graph.title, caller.nodes[at - 1]) for caller, _, at, _, _ in reversed(frames)]
+
+
+def _all_rounds(plan: ExecutionPlan, registers: Registers, address: int, frames: Sequence[CallerFrame]) -> list[str]:
+    """Which rounds an instruction stands in, those of the calls around too."""
     rounds = _rounds(plan, registers, address)
     for caller, kept, at, _, _ in reversed(frames):
         rounds += _rounds(caller, kept, at - 1)
-    return failure_at(plan.nodes[address], operands, error, plan.graph.title, callers, rounds)
+    return rounds
 
 
 def _said_by(evaluate: Callable[..., Any], operands: Sequence[Any], error: Exception) -> Exception:

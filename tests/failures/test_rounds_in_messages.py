@@ -9,6 +9,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
+from graph_recording import graph_device
 
 NET = """
 def net(x, ws: List[Tensor]):
@@ -66,6 +67,24 @@ def test_each_loop_on_the_way_tells_its_round() -> None:
         gs.CompilationUnit(NESTED).outer(np.ones(3), 5)
     notes = [note for note in caught.value.notes if "round" in note]
     assert notes == ["in round 2 of the loop at <string>:3:5", "in round 2 of the loop at <string>:8:5"]
+
+
+def test_a_group_on_a_device_tells_the_rounds_and_calls_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = """
+def scaled(x, ws: List[Tensor]):
+    for w in ws:
+        if float(x.sum()) > -1e9:
+            x = torch.tanh(x * w) * 2 + 1
+    return x
+"""
+    x, ws = torch.ones(3, 4), [torch.ones(3, 4), torch.ones(3, 4), torch.ones(3, 5)]
+    with graph_device(monkeypatch), pytest.raises(gs.RuntimeFailure) as caught:
+        gs.CompilationUnit(source).scaled(x, ws)
+    assert caught.value.span.line == 5
+    assert list(caught.value.notes) == [
+        "self: float32[3, 4], other: float32[3, 5]",
+        "in round 3 of the loop at <string>:3:5",
+    ]
 
 
 def test_a_loop_that_is_over_tells_nothing() -> None:

@@ -82,10 +82,10 @@ def test_autocast_changes_nothing(graph: Any) -> None:
 def test_results_of_the_library_are_of_the_planned_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which dtype statistics of halves have is another matter from one device to the other."""
     monkeypatch.setattr(torch_ops, "_torch_function", lambda op: lambda x, w: (x @ w).double().t().contiguous().t())
-    torch_ops.op_runner.cache_clear()
+    torch_ops.op_function.cache_clear()
     try:
         (found,) = graph_of("product")([draw(2, 3), draw(3, 2)])
     finally:
-        torch_ops.op_runner.cache_clear()
+        torch_ops.op_function.cache_clear()
     assert found.dtype == torch.float32 and found.is_contiguous()
     torch.testing.assert_close(found, draw(2, 3) @ draw(3, 2))

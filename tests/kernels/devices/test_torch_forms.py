@@ -25,14 +25,14 @@ def test_add_n(dtype: torch.dtype, shapes: list[tuple[int, ...]], monkeypatch: p
     monkeypatch.setattr(torch_ops, "_by_definition", refuse)
     generator = torch.Generator().manual_seed(0)
     terms = [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes]
-    found = torch_ops.op_runner(ADD_N, CPU)([terms])
+    found = torch_ops.op_function(ADD_N, CPU)(terms)
     np.testing.assert_array_equal(found.numpy(), ADD_N.evaluate([term.numpy() for term in terms]))
     assert found.dtype == dtype and all(found.data_ptr() != term.data_ptr() for term in terms)
 
 
 def test_of_nothing() -> None:
     with pytest.raises(RuntimeError, match="non-empty list"):
-        torch_ops.op_runner(ADD_N, CPU)([[]])
+        torch_ops.op_function(ADD_N, CPU)([])
 
 
 def matrices(*shapes: tuple[int, int]) -> list[torch.Tensor]:
@@ -71,7 +71,7 @@ def matrices(*shapes: tuple[int, int]) -> list[torch.Tensor]:
 def test_what_the_compiler_makes(name: str, arguments: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_ops, "_by_definition", refuse)
     op = OPS.named(name)
-    assert_same(torch_ops.op_runner(op, CPU)(arguments), op.evaluate(*arrays(arguments)))
+    assert_same(torch_ops.op_function(op, CPU)(arguments), op.evaluate(*arrays(arguments)))
 
 
 def test_sums_of_gradients_are_written_where_they_lie() -> None:
@@ -107,4 +107,4 @@ def assert_same(found: Any, wanted: Any) -> None:
 def test_a_gradient_of_several_numbers_is_refused_in_the_words_of_arrays() -> None:
     op = OPS.named("prim::scalar_seed")
     with pytest.raises(ValueError, match=r"the output has shape \[2, 3\]"):
-        torch_ops.op_runner(op, CPU)([torch.zeros(2, 3)])
+        torch_ops.op_function(op, CPU)(torch.zeros(2, 3))

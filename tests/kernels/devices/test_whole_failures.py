@@ -60,6 +60,6 @@ def test_errors_of_the_device_are_those_of_torch(kind: type[Exception], monkeypa
     def fail(arguments: object) -> object:
         raise kind("of the device")
 
-    monkeypatch.setattr(device_plan, "op_runner", lambda op, device: fail)
+    monkeypatch.setattr(device_plan, "op_function", lambda op, device: fail)
     with pytest.raises(kind, match="of the device"):
         graph_of("refused")([torch.ones(2)])

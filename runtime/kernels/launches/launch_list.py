@@ -1,0 +1,64 @@
+"""A list of launches: all that a run of a plan puts on a device, in order, without the plan.
+
+    the plan's loop       for 6 rounds: three elements of lists, a group looked up by its layouts, two elements kept
+    the list              mm, kernel, kernel, mm, kernel, … over one row of slots
+
+Which kernels, on which sizes, in which order: all of it follows from the layouts of the arguments, where the host
+decides it. So it is found once, from a run of the plan itself, and then done again. A slot is emptied after its last
+use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .row import LaunchRow
+from .steps import KernelSlots, RunStep, reader_of, slots_in
+
+
+class LaunchList:
+    """The steps of a row, `outputs` being what it gives, with the slot of each value. May run in several threads."""
+
+    def __init__(self, row: LaunchRow, outputs: Sequence[Any]) -> None:
+        self.count = len(row.steps)
+        self._template = row.template
+        self._inputs = row.count
+        self._steps = self._freeing(row, outputs)
+        self._read = reader_of(outputs)
+
+    def run(self, values: Sequence[Any], stream: Any) -> list[Any]:
+        """The outputs, for one value per argument."""
+        slots: KernelSlots = flat(values)
+        assert len(slots) == self._inputs
+        slots += self._template
+        for step, free in self._steps:
+            step(slots, stream)
+            for number in free:
+                slots[number] = None
+        return self._read(slots)
+
+    def _freeing(self, row: LaunchRow, outputs: Sequence[Any]) -> list[tuple[RunStep, list[int]]]:
+        """The steps prepared, and with each the slots that nothing reads any more."""
+        # Constants and arguments stay where they are.
+        kept = {row.count + i for i, value in enumerate(row.template) if value is not None}
+        kept |= {*range(row.count), *slots_in(outputs)}
+        last: dict[int, int] = {}
+        for position, step in enumerate(row.steps):
+            last.update(dict.fromkeys((*step.read, *step.written), position))
+        free: list[list[int]] = [[] for _ in row.steps]
+        for number, position in last.items():
+            if number not in kept:
+                free[position].append(number)
+        return [(step.prepared(), numbers) for step, numbers in zip(row.steps, free, strict=True)]
+
+
+def flat(values: Sequence[Any]) -> list[Any]:
+    """The values, lists taken apart. They nest as deep as types in source, so this recurses."""
+    found: list[Any] = []
+    for value in values:
+        if type(value) is list:
+            found += flat(value)
+        else:
+            found.append(value)
+    return found

@@ -1,0 +1,244 @@
+"""Programs run again by lists of launches, where the host decides: right on other elements, nothing shared."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+from weakref import ref
+
+import gradscript as gs
+import pytest
+import torch
+from graph_recording import RecordingDriver, graph_device
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
+import data_programs
+import whole_models
+from data_programs import compare
+from gradscript.runtime.kernels.launches import steps
+from gradscript.runtime.kernels.launches.kept import KeptList
+from gradscript.runtime.kernels.launches.launch_list import LaunchList
+from gradscript.runtime.kernels.launches.recording import Recording
+from whole_models import flat
+
+CASES = (
+    *((data_programs, name) for name in data_programs.PROGRAMS),
+    *((whole_models, name) for name in whole_models.MODELS),
+)
+LISTED = {"transformer", "translation", "wavenet", "chain", "truncated", "tbptt", "lengths_gru"}
+"""What the host decides, forward and backward."""
+
+
+class Runs:
+    """How many lists were made, and how often lists ran."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.made: list[LaunchList] = []
+        self.runs = 0
+        self.recordings = 0
+        keep, run, record = KeptList._keep, LaunchList.run, Recording.run
+
+        def kept(this: KeptList, made: LaunchList) -> None:
+            self.made.append(made)
+            keep(this, made)
+
+        def ran(this: LaunchList, *given: Any) -> list[Any]:
+            self.runs += 1
+            return run(this, *given)
+
+        def recorded(this: Recording, *given: Any) -> Any:
+            self.recordings += 1
+            return record(this, *given)
+
+        monkeypatch.setattr(KeptList, "_keep", kept)
+        monkeypatch.setattr(LaunchList, "run", ran)
+        monkeypatch.setattr(Recording, "run", recorded)
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
+    return Runs(monkeypatch)
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> Any:
+    with graph_device(monkeypatch) as found:
+        yield found
+
+
+def other(value: Any, turn: int) -> Any:
+    """Of the same kind, with other elements; what data decide stays."""
+    if isinstance(value, list):
+        return [other(item, turn) for item in value]
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return value
+    return (value.detach() * (1 + 0.003 * turn)).requires_grad_()
+
+
+def both(function: Any, values: list[Any]) -> list[Any]:
+    """The results and all gradients of the sum of their squares."""
+    result = function(*values)
+    results = list(result) if isinstance(result, tuple) else [result]
+    total = sum((one.double() ** 2).sum() for one in results if one.is_floating_point())
+    leaves = [tensor for tensor in flat(values) if tensor.requires_grad]
+    return [*[one.detach() for one in results], *torch.autograd.grad(total, leaves, allow_unused=True)]
+
+
+@pytest.mark.parametrize(("programs", "name"), CASES)
+def test_programs_run_again(programs: Any, name: str, device: RecordingDriver, runs: Runs) -> None:
+    values = whole_models.tensors(whole_models.arguments(name)) if programs is whole_models else None
+    values = values or data_programs.arguments(name, 0)
+    found, wanted = [], []
+    for turn in range(4):
+        given = [other(value, turn) for value in values]
+        wanted.append(both(programs.eager(name), given))
+        found.append(both(programs.UNIT[name], given))
+    for turn in range(4):
+        # What was given out is nobody else's: later calls leave it as it was.
+        compare(found[turn], wanted[turn])
+    if name in LISTED:
+        assert len(runs.made) >= 2 and runs.runs >= 4, (len(runs.made), runs.runs)
+
+
+UNIT = gs.CompilationUnit("""
+def rates(x, w, rate: float, n: int):
+    for i in range(n):
+        x = torch.tanh(x @ w) * rate + x * (rate * 0.5)
+    return x
+
+def dropped(x, w, n: int):
+    for i in range(n):
+        x = F.dropout(torch.relu(x @ w), 0.5, True)
+    return x
+
+def rows(x, w):
+    kept: List[Tensor] = []
+    for i in range(x.size(0)):
+        kept.append(torch.tanh(x[i] @ w))
+    return torch.stack(kept), kept[0]
+
+def until(x, w):
+    while float(x.abs().amax()) < 3.0:
+        x = x @ w + x
+    return x
+
+def passed(x, y, n: int):
+    for i in range(n):
+        x, y = y, x
+    return x, y, torch.exp(x)
+
+def told(x, w, n: int):
+    for i in range(n):
+        x = torch.relu(x @ w)
+        print(n)
+    return x
+
+def inverted(x, w, n: int):
+    for i in range(n):
+        x = torch.linalg.inv(torch.tanh(x)) @ w
+    return x
+
+def doubled(x, w, n: int):
+    for i in range(n):
+        y = torch.exp(x)
+        x = torch.cat([torch.tanh(y) * x, torch.sin(y)], 1) @ w
+    return x
+
+def picked(x, n: int):
+    total = x.sum() * 0.0
+    for i in range(n):
+        total = total + x[x > float(i)].sum() * (x > float(i)).nonzero().size(0)
+    return total
+""")
+
+
+def draw(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape)), dtype=torch.float64)
+
+
+def test_floats_are_those_of_each_call(device: RecordingDriver, runs: Runs) -> None:
+    x, w = draw(3, 4), draw(4, 4) / 2
+    for rate in (0.5, 0.25, 0.125, 2.0, float("inf"), -0.0, 1e39):
+        want = x
+        for _ in range(3):
+            want = torch.tanh(want @ w) * rate + want * (rate * 0.5)
+        torch.testing.assert_close(UNIT.rates(x, w, rate, 3), want, equal_nan=True, rtol=1e-12, atol=1e-12)
+    assert len(runs.made) == 1 and runs.runs >= 2
+
+
+def test_seeds_are_drawn_by_each_call(device: RecordingDriver, runs: Runs) -> None:
+    x, w = draw(16, 16).requires_grad_(), draw(16, 16)
+    masks = []
+    for _ in range(5):
+        result = UNIT.dropped(x, w, 1)
+        (gradient,) = torch.autograd.grad(result.sum(), x)
+        kept = (result > 0).double() * 2
+        torch.testing.assert_close(gradient, kept @ w.t())
+        masks.append(kept)
+    assert all(not torch.equal(one, two) for i, one in enumerate(masks) for two in masks[:i])
+
+
+def test_the_same_tensor_twice_may_be_two_the_next_time(device: RecordingDriver, runs: Runs) -> None:
+    x, y = draw(3, 4), draw(3, 4, seed=9)
+    for _ in range(2):
+        first, second, third = UNIT.passed(x, x, 3)
+        assert first is x and second is x
+    for _ in range(2):
+        first, second, third = UNIT.passed(x, y, 3)
+        assert torch.equal(first, y) and torch.equal(second, x)
+        torch.testing.assert_close(third, torch.exp(y))
+
+
+def test_results_of_rounds(device: RecordingDriver, runs: Runs) -> None:
+    for turn in range(4):
+        x, w = draw(5, 4, seed=turn).requires_grad_(), draw(4, 4, seed=turn)
+        compare(both(UNIT.rows, [x, w]), both(lambda x, w: (torch.tanh(x @ w), torch.tanh(x[0] @ w)), [x, w]))
+    assert len(runs.made) == 2 and runs.runs == 4
+
+
+@pytest.mark.parametrize("name", ["until", "picked", "told"])
+def test_what_data_decide_and_what_is_printed_has_none(
+    name: str, device: RecordingDriver, runs: Runs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x, w = draw(4, 4), draw(4, 4)
+    arguments = {"until": [x, w], "picked": [x, 2], "told": [x, w, 2]}[name]
+    results = [UNIT[name](*arguments) for _ in range(4)]
+    assert all(torch.equal(result, results[0]) for result in results)
+    assert not runs.made and runs.recordings == 1
+    if name == "told":
+        assert capsys.readouterr().out == "2\n" * 8
+
+
+def test_an_error_is_the_plans_own(device: RecordingDriver, runs: Runs) -> None:
+    """What goes wrong in a list is told with the place where it stands in the program."""
+    x, w = torch.eye(4, dtype=torch.float64), draw(4, 4)
+    for _ in range(3):
+        UNIT.inverted(x, w, 3)
+    assert runs.runs == 1
+    with pytest.raises(gs.RuntimeFailure) as caught:
+        UNIT.inverted(x, torch.zeros(4, 4, dtype=torch.float64), 3)
+    assert runs.runs == 2 and caught.value.op == "aten::inverse"
+    assert "in round 2 of the loop" in str(caught.value)
+
+
+def test_memory_is_freed_after_its_last_use(
+    device: RecordingDriver, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, w, most = draw(3, 4), draw(8, 4), []
+    for rounds in (5, 50):
+        for _ in range(2):
+            UNIT.doubled(x, w, rounds)
+        alive: list[Any] = []
+        counts: list[int] = []
+
+        def made(*shape: Any, _alive: list[Any] = alive, _counts: list[int] = counts, **kind: Any) -> torch.Tensor:
+            tensor = torch.empty_strided(*shape, **kind)
+            _alive.append(ref(tensor))
+            _counts.append(sum(one() is not None for one in _alive))
+            return tensor
+
+        monkeypatch.setattr(steps, "_empty", made)
+        UNIT.doubled(x, w, rounds)
+        most.append(max(counts))
+    assert runs.runs == 2 and most[0] == most[1] <= 3, most
