@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from gradscript.compiler.autodiff.differentiable import differentiable_graph
 from gradscript.compiler.autodiff.gradient import residuals_of
-from gradscript.compiler.fusion.fuse import KERNEL_POLICY, FusedPair, fuse_pair
+from gradscript.compiler.fusion.fuse import FusedPair, pair_gradient, planned_pair
 from gradscript.compiler.fusion.planning import reductions, tiles
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.kernel_ir.layout import Layout
@@ -40,19 +40,20 @@ LARGEST = 1e8
 
 def planned(program: RowProgram, split: Split, dtype: DType = FLOAT32) -> FusedPair:
     """Both passes of a program. Unfusable where there are no kernels for them."""
-    given = [Layout.contiguous(Meta(shape, dtype)) for shape in program.shapes]
-    given.append(Layout.contiguous(Meta(program.shape[:-1], INT64)))
-    function = gs.CompilationUnit(program.source).f
-    pair = fuse_pair(
-        differentiable_graph(function.callee),
-        given,
-        DIFFERENTIATED,
-        KERNEL_POLICY,
-        lambda primitive, dtype: True,
-        split,
-    )
-    pair.backward(pair.usual_seeds())
+    (pair,) = planned_by(program, [split], dtype)
     return pair
+
+
+def planned_by(program: RowProgram, splits: Iterable[Split], dtype: DType = FLOAT32) -> Iterator[FusedPair]:
+    """Both passes of a program, for each way of sharing out its reductions: it is differentiated once."""
+    given: list[Any] = [Layout.contiguous(Meta(shape, dtype)) for shape in program.shapes]
+    given.append(Layout.contiguous(Meta(program.shape[:-1], INT64)))
+    graph = differentiable_graph(gs.CompilationUnit(program.source).f.callee)
+    gradient = pair_gradient(graph, given, DIFFERENTIATED)
+    for split in splits:
+        pair = planned_pair(gradient, given, lambda primitive, dtype: True, split)
+        pair.backward(pair.usual_seeds())
+        yield pair
 
 
 @contextmanager
