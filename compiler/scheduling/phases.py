@@ -68,9 +68,12 @@ def _rescaled_by(statement: Statement, defined: Mapping[str, Statement], along: 
     return str(shifted.operands[1]) if same else None
 
 
-def phases_of(body: Sequence[Statement], along: frozenset[str]) -> list[Phase]:
-    """The body cut at the reductions along the axes of a loop; without axes, one phase."""
-    online = online_sums(body, along) if along else {}
+def phases_of(body: Sequence[Statement], along: frozenset[str], *, rescaled: bool = True) -> list[Phase]:
+    """The body cut at the reductions along the axes of a loop; without axes, one phase.
+
+    Unless sums are to be `rescaled`, they wait for the maximum.
+    """
+    online = online_sums(body, along) if along and rescaled else {}
     fused = {total.name: found for found in online.values() for total in found.sums}
     level = _levels(body, along, fused)
     phases = [Phase() for _ in range(max(level.values(), default=0) + 2)]

@@ -32,6 +32,7 @@ from .limits import LIMITS, Limits
 from .order import DRAWING
 from .phases import is_read_once, online_sums
 from .pressure import accumulated_words, bytes_fetched, loaded_words, words_alive
+from .row_parts import parts_of_rows
 from .strides import axes_across, extent, next_power
 from .tiles import held_points, is_tiled
 
@@ -96,12 +97,14 @@ class LoopedRow(Schedule):
 class Serial(Schedule):
     """A loop over the serial axes in blocks of `rows`, × all points of the reduction axes, padded to `columns`.
 
-    Of a kernel without reduction axes, `columns` are points of the parallel axes.
+    Of a kernel without reduction axes, `columns` are points of the parallel axes. Rows are taken in so many `parts`, of
+    `columns` points each.
     """
 
     rows: int
     columns: int
     outer: tuple[str, ...] = ()
+    parts: int = 1
 
 
 def choose_schedule(kernel: Kernel, limits: Limits = LIMITS) -> Schedule:
@@ -135,18 +138,28 @@ def _with_block(schedule: Schedule, factor: float) -> Schedule:
             return replace(schedule, block=block, parts=min(schedule.parts, block))
         case Tiled():
             return replace(schedule, rows=max(int(schedule.rows * factor), 1))
-        case Row() | Serial():
+        case Row() | Serial(parts=1):
             return replace(schedule, rows=max(int(schedule.rows * factor), 1))
     return schedule
 
 
 def fits_in_registers(kernel: Kernel, columns: int, limits: Limits = LIMITS) -> bool:
-    """Whether one program can hold whole rows of so many points, padded, beside what it accumulates along them."""
+    """Whether one program can hold rows of so many points, padded, beside what it accumulates along them: all of a row,
+    or a part at a time where it walks several."""
+    return _holds_whole(kernel, columns, limits) or _parts_of_rows(kernel, limits) > 1
+
+
+def _holds_whole(kernel: Kernel, columns: int, limits: Limits) -> bool:
     each = -(-next_power(columns) // (WARP * limits.max_warps))
     is_shared = bool(kernel.with_role("serial")) and not _is_beyond_shared(kernel, next_power(columns), limits)
     return _held_words(kernel, next_power(columns), limits, at_least=True) * each <= (
         limits.registers if is_shared else limits.held_registers
     )
+
+
+def _parts_of_rows(kernel: Kernel, limits: Limits) -> int:
+    """In how many parts a program takes rows that it walks and cannot hold; 1 where that does not help either."""
+    return parts_of_rows(kernel, WARP * limits.max_warps, limits)
 
 
 def _held_words(kernel: Kernel, tile: int, limits: Limits, *, at_least: bool = False) -> float:
@@ -340,6 +353,10 @@ def _serial(kernel: Kernel, limits: Limits) -> Serial:
     if not reduction:
         return _serial_lanes(kernel, limits)
     columns, steps = held_points(kernel), _room(serial, limits.tile)
+    parts = 1 if _holds_whole(kernel, columns, limits) else _parts_of_rows(kernel, limits)
+    if parts > 1:
+        columns = next_power(reduction[0].size // parts)
+        return Serial(limits.max_warps, 1, 1, columns, parts=parts, most_registers=limits.most_registers)
     rows = max(1, min(limits.tile // columns, steps))
     stages = _stages(kernel, serial, rows * columns, limits, rows)
     if _draws(kernel):

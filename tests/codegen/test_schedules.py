@@ -64,12 +64,18 @@ def test_chunks_are_walked_serially() -> None:
 
 @pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16], ids=str)
 def test_wide_rows_are_walked_once(dtype: DType) -> None:
-    """The input's gradient and partial sums come from one pass as long as registers hold a row beside its sums."""
-    first, last = map(collapse_axes, split_reductions(cases.layer_norm_backward(4096, 8192, dtype)))
-    assert choose_schedule(first) == Serial(16, 2, 1, 8192, most_registers=128)
-    assert first.name.endswith("_partial") and last.name.endswith("_finish")
-    rows, *_ = split_reductions(cases.layer_norm_backward(4096, 16384, dtype))
-    assert rows.name.endswith("_rows")
+    """The input's gradient and partial sums come from one pass as long as registers hold the sums: beside a row, or a
+    part of it."""
+    schedules = {8192: Serial(16, 2, 1, 8192, most_registers=128)}
+    schedules[11_008] = Serial(16, 1, 1, 2048, parts=8, most_registers=128)
+    schedules[16_384] = Serial(16, 1, 1, 2048, parts=8, most_registers=128)
+    for columns, schedule in schedules.items():
+        first, last = map(collapse_axes, split_reductions(cases.layer_norm_backward(4096, columns, dtype)))
+        assert choose_schedule(first) == schedule
+        assert first.name.endswith("_partial") and last.name.endswith("_finish")
+    for columns in (16_381, 32_768):
+        rows, *_ = split_reductions(cases.layer_norm_backward(4096, columns, dtype))
+        assert rows.name.endswith("_rows")
 
 
 def test_chunks_are_many_as_far_as_their_results_are_few() -> None:

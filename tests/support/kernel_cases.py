@@ -557,6 +557,10 @@ GROUPS: dict[str, list[Case]] = {
         Case("layer norm backward, one row", layer_norm_backward(1, 61), scale=16.0),
         Case("layer norm backward, no rows", layer_norm_backward(0, 61)),
         Case("layer norm backward, long", layer_norm_backward(9, 20_001), scale=64.0),
+        *(
+            Case(f"layer norm backward, {columns} in parts", layer_norm_backward(19, columns, dtype), scale=256.0)
+            for columns, dtype in ((11_008, FLOAT32), (16_384, FLOAT16), (12_288, BFLOAT16), (9_999, FLOAT32))
+        ),
         Case("cross entropy, chunks", cross_entropy(29, 61), scale=4.0),
         Case("sum", full_sum(70_001), scale=4.0),
         Case("sum of one chunk", full_sum(101), scale=4.0),

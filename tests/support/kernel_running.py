@@ -204,6 +204,23 @@ def _let_numbers_be_indices() -> None:
     interpreter._patch_lang_tensor = patched
 
 
+def _let_numbers_be_masks() -> None:
+    """A condition of one number that a whole tile is loaded by has to stay one of bools."""
+    from triton.runtime import interpreter
+
+    load, store = interpreter.InterpreterBuilder.create_masked_load, interpreter.InterpreterBuilder.create_masked_store
+
+    def as_bools(mask: Any) -> Any:
+        return interpreter.TensorHandle(np.asarray(mask.data, dtype=bool), mask.dtype)
+
+    interpreter.InterpreterBuilder.create_masked_load = lambda self, ptrs, mask, *given: load(
+        self, ptrs, as_bools(mask), *given
+    )
+    interpreter.InterpreterBuilder.create_masked_store = lambda self, ptrs, value, mask, *given: store(
+        self, ptrs, value, as_bools(mask), *given
+    )
+
+
 def _fuse() -> None:
     """Older interpreters round a fused operation twice; here it is one of float64."""
     from triton.runtime import interpreter
@@ -240,6 +257,7 @@ def _give_libdevice_to_the_interpreter() -> None:
         return evaluate
 
     _let_numbers_be_indices()
+    _let_numbers_be_masks()
     _fuse()
     for name in dir(libdevice):
         primitive = LIBDEVICE.get(name, name)

@@ -13,6 +13,7 @@ from ....compiler.kernel_ir.passed_sizes import passed_sizes, size_parameter
 from ....compiler.kernel_ir.statements import with_indices, with_sizes_of
 from ....compiler.scheduling.schedule import LoopedRow, Row, Schedule, Serial, choose_schedule
 from ....compiler.scheduling.strides import is_across
+from ....compiler.scheduling.tiles import held_points
 from ....lang.light_dataclasses import dataclass, replace
 from ..merging import merged
 from ..python_text import wrapped
@@ -290,6 +291,9 @@ def _schedule(kernel: Kernel) -> Schedule:
     match schedule:
         case Row() | LoopedRow() if _is_column(kernel):
             return LoopedRow(4, 1, _LANES, _LANES, schedule.outer)
+        case Serial() if schedule.parts > 1:
+            # Of another length there would be other parts.
+            return replace(schedule, parts=1, columns=held_points(kernel))
         case Row() | Serial() if _holds_rows(kernel, schedule):
             return replace(schedule, rows=1)
     return schedule

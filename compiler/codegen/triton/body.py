@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 
 from ...kernel_ir.kernel import (
     POSITIONS,
@@ -21,9 +22,11 @@ from ...kernel_ir.kernel import (
     Store,
     Uniform,
 )
+from ...kernel_ir.passed_sizes import passed_sizes, size_parameter
 from ...kernel_ir.statements import used_names
 from ...scheduling.padding import identity, needs_mask, outside
 from ...scheduling.phases import Online, online_sums
+from ...scheduling.row_parts import RowParts
 from ...types.dtypes import BOOL, INT32, INT64, DType
 from ..naming import Names, Variables, is_anonymous
 from ..text import Text, Unsupported
@@ -49,7 +52,13 @@ class TritonBody(TritonExpressions):
     """Writes one kernel's statements, scope by scope."""
 
     def __init__(
-        self, kernel: Kernel, layout: TritonLayout, names: Names, positions: dict[str, str], passed: dict[str, str]
+        self,
+        kernel: Kernel,
+        layout: TritonLayout,
+        names: Names,
+        positions: dict[str, str],
+        passed: dict[str, str],
+        parts: RowParts,
     ) -> None:
         super().__init__(kernel, layout, names, positions, passed)
         self._variables = Variables(kernel, names)
@@ -59,6 +68,7 @@ class TritonBody(TritonExpressions):
         self._online = online_sums(kernel.body, layout.loop.names) if layout.loop is not None else {}
         self._loads_in_place: set[str] = set()
         self._made_beside: set[str] = set()
+        self._parts = parts
 
     # --- scopes ---
 
@@ -77,14 +87,31 @@ class TritonBody(TritonExpressions):
         scope = OpenLines()
         self._begin(statements, scope)
         fused = {total.name for online in self._online.values() for total in online.sums}
-        for statement in statements:
-            if not (isinstance(statement, Reduce) and statement.over & along.names):
-                self._statement(statement)
-            elif statement.name in self._online:
-                self._rescaling(self._online[statement.name], before, after)
-            elif statement.name not in fused:
-                self._accumulate(statement, before, after)
+        for number, part in groupby(statements, self._branch):
+            begins = len(scope.lines)
+            for statement in part:
+                if not (isinstance(statement, Reduce) and statement.over & along.names):
+                    self._statement(statement)
+                elif statement.name in self._online:
+                    self._rescaling(self._online[statement.name], before, after)
+                elif statement.name not in fused:
+                    self._accumulate(statement, before, after)
+            if number:
+                inner = [INDENT + line for line in scope.lines[begins:]]
+                scope.lines[begins:] = [f"if {self._always(number)}:", *inner]
         return before, scope, after
+
+    def _branch(self, statement: Statement) -> int:
+        """The number of the branch that a statement stands in; 0 for straight code."""
+        if isinstance(statement, Definition):
+            return self._parts.part_of.get(statement.name, 0)
+        return max((self._parts.part_of.get(name, 0) for name in used_names(statement)), default=0)
+
+    def _always(self, number: int) -> str:
+        """What holds at each launch, and another for each number, though no compiler can know it."""
+        sizes = passed_sizes(self.kernel)
+        names = [name for name in sizes if name not in self.layout.loop.names] if self.layout.loop else []
+        return f"{size_parameter([*sizes, *names][-1])} > -{number}"
 
     def _begin(self, statements: Sequence[Statement], scope: OpenLines) -> None:
         self.scope = scope
@@ -103,6 +130,11 @@ class TritonBody(TritonExpressions):
         if self._is_sine_beside_cosine(statement):
             return
         text = self._expression(statement)
+        if statement.name in self._parts.totals:
+            variable = self._variables[self._parts.totals[statement.name]]
+            self.values[statement.name] = Text(variable)
+            self.line(f"{variable} = {text.text}")
+            return
         is_bare = isinstance(statement, Position) and text.text.isidentifier()
         if is_bare or self._is_alias(statement) or self._stands_in_place(statement, text):
             self.values[statement.name] = text

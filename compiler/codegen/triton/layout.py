@@ -14,6 +14,7 @@ from ....lang.light_dataclasses import dataclass, replace
 from ...kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder, ValueAtom
 from ...kernel_ir.kernel import Axis, Buffer, Kernel, Load, Store, Uniform
 from ...kernel_ir.passed_sizes import size_parameter, strides
+from ...scheduling.row_parts import RowParts, in_parts
 from ...scheduling.schedule import Flat, LoopedRow, Row, Schedule, Serial, Tiled
 from ...scheduling.strides import extent, is_across, next_power
 from ...scheduling.tiles import is_tiled
@@ -135,8 +136,17 @@ class TritonLayout:
         return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
 
 
+def taken_in_parts(kernel: Kernel, schedule: Schedule) -> RowParts:
+    """The kernel with its rows in the parts that a schedule takes them in; one that has them so already as it is."""
+    if not isinstance(schedule, Serial) or schedule.parts == 1:
+        return RowParts(kernel)
+    (row,) = kernel.with_role("reduction")
+    return in_parts(kernel, schedule.parts) if next_power(row.size) > schedule.columns else RowParts(kernel)
+
+
 def layout_of(kernel: Kernel, schedule: Schedule) -> TritonLayout:
     """The dimensions that a schedule cuts a kernel into; no dimension has no axes."""
+    kernel = taken_in_parts(kernel, schedule).kernel
     parallel, reduction = kernel.with_role("parallel"), kernel.with_role("reduction")
     serial = kernel.with_role("serial")
     match schedule:

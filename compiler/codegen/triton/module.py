@@ -28,6 +28,7 @@ from ...scheduling.casts import without_round_trips
 from ...scheduling.order import with_early_loads, with_late_loads
 from ...scheduling.padding import choose_others
 from ...scheduling.phases import phases_of
+from ...scheduling.row_parts import RowParts
 from ...scheduling.schedule import WARP, Flat, Row, Schedule, Tiled
 from ...types.dtypes import (
     BFLOAT16,
@@ -49,7 +50,7 @@ from ..wrapping import WIDTH, wrapped
 from .body import INDENT, TritonBody
 from .expressions import OpenLines, is_sine
 from .helpers import HELPERS, with_mentioned
-from .layout import Dimension, TritonLayout, layout_of
+from .layout import Dimension, TritonLayout, layout_of, taken_in_parts
 from .primitives import TYPES, supports
 
 __all__ = [
@@ -169,7 +170,8 @@ def emit_for_open_sizes(kernel: Kernel, schedule: Schedule, width: int = WIDTH) 
 
     Raises: as `emit_triton`.
     """
-    kernel = without_round_trips(kernel)
+    parts = taken_in_parts(without_round_trips(kernel), schedule)
+    kernel = parts.kernel
     if isinstance(schedule, Row):
         row = frozenset(axis.name for axis in kernel.with_role("reduction"))
         kernel = kernel.with_body(with_late_loads(kernel.body, row))
@@ -181,7 +183,7 @@ def emit_for_open_sizes(kernel: Kernel, schedule: Schedule, width: int = WIDTH) 
     if padded:
         kernel = kernel.with_body(choose_others(kernel.body, padded))
         layout = TritonLayout(kernel, layout.dimensions)
-    module = _TritonModule(kernel, layout, schedule.num_stages, width)
+    module = _TritonModule(kernel, layout, schedule.num_stages, width, parts)
     return module.text(), module.body.numbers.passed
 
 
@@ -195,6 +197,7 @@ class _TritonModule:
     layout: TritonLayout
     stages: int
     width: int
+    parts: RowParts
 
     def __post_init__(self) -> None:
         self.passed = _passed(self.kernel)
@@ -202,7 +205,7 @@ class _TritonModule:
         taken = {d.label for d in _labelled(self.layout)} | set(self.passed.values()) | {self.function}
         names = Names(_RESERVED | taken | set(map(size_parameter, passed_sizes(self.kernel))))
         self.positions = self._position_names(names)
-        self.body = TritonBody(self.kernel, self.layout, names, self.positions, self.passed)
+        self.body = TritonBody(self.kernel, self.layout, names, self.positions, self.passed, self.parts)
 
     def _position_names(self, names: Names) -> dict[str, str]:
         """Variables for the positions along axes and flattened dimensions, and for masks."""
@@ -255,7 +258,7 @@ class _TritonModule:
         counted = [d.axes[0] for d in self.layout.dimensions if d.kind == "program" and not d.is_vector]
         are_told = [a.dynamic or (a in counted and self.layout.of(a.name).axes == (a,)) for a in self.kernel.axes]
         pairs = zip(self.kernel.axes, are_told, strict=True)
-        sizes = " × ".join(f"{a.name} < {'size' if told or is_open(a.size) else a.size}" for a, told in pairs)
+        sizes = " × ".join(f"{a.name} < {'size' if told or is_open(a.size) else self._size(a)}" for a, told in pairs)
         lines = [f"{self.kernel.name} over {sizes}." if sizes else f"{self.kernel.name} of one point."]
         places: dict[str, None] = {}
         for span in self.kernel.sources:
@@ -265,6 +268,9 @@ class _TritonModule:
             return f'"""{_plain(lines[0])}"""'
         lines += ["", *(_plain(place) for place in places)]
         return '"""' + "\n".join(lines) + '\n"""'
+
+    def _size(self, axis: Axis) -> int:
+        return axis.size * self.parts.count if axis.role == "reduction" else axis.size
 
     # --- the body ---
 

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("triton")
 ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "examples" / "kernels"
 sys.path[:0] = [str(ROOT / "benchmarks")]
 
 from inputs.example_shapes import ARGUMENTS, Classes  # noqa: E402
@@ -24,24 +25,32 @@ KERNELS = {
     "smoothed_cross_entropy_backward": 32_768,
     "kl_divergence_forward": 16_384,
     "generalized_jsd_forward": 32_768,
+    "layer_norm_backward": 16_384,
+    "rms_norm_backward": 32_768,
 }
 """Functions and their passes, and columns: a weight beside the row, three loops over it, two rows held, a row of one
-number, two rows walked."""
+number, two rows walked, rows in parts beside two sums and one."""
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_nothing_spills(name: str) -> None:
     function, _, half = name.rpartition("_")
-    unit = next(
-        unit
-        for unit in map(gs.load, sorted((ROOT / "examples" / "kernels").glob("*.grad")))
-        if function in unit.functions
-    )
+    unit = next(unit for unit in map(gs.load, sorted(FOLDER.glob("*.grad"))) if function in unit.functions)
     listing = unit[function].kernels(*map(_zeros, ARGUMENTS[function](512, KERNELS[name])))
     kernels = listing.forward if half == "forward" else listing.backward
     assert kernels
     for info in kernels:
         assert info.compile("sm_80" if function.startswith("smoothed") else "sm_90").spills == 0, info.name
+
+
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "add_rms_norm", "gated_rms_norm", "dynamic_tanh"])
+def test_backwards_of_wide_rows_move_what_narrow_ones_do(name: str) -> None:
+    unit = next(unit for unit in map(gs.load, sorted(FOLDER.glob("*.grad"))) if name in unit.functions)
+    for columns in (1024, 8192, 11_008, 16_384):
+        listing = unit[name].kernels(*map(_zeros, ARGUMENTS[name](4096, columns)))
+        moved = sum(info.bytes_read + info.bytes_written for info in listing.backward)
+        assert moved <= 1.1 * listing.least_bytes[1], columns
+        assert len(listing.backward) == 2
 
 
 def _zeros(given: Any) -> Any:
