@@ -39,7 +39,7 @@ def _check(op: Op, call: Call, dtype: dtypes.DType) -> None:
     arguments = call.arguments(op, dtype, 7, LAYOUTS["contiguous"])
     with np.errstate(all="ignore"):
         wanted = op.evaluate(*arguments)
-    found = to_numpy(torch_ops.op_function(op, CPU)(_as_tensors(argument) for argument in arguments))
+    found = to_numpy(torch_ops.op_function(op, CPU)(*[_as_tensors(argument) for argument in arguments]))
     assert _forms(found) == _forms(wanted)
     if op.schema.full_name in FORMS:
         for mine, theirs in zip(_flat(found), _flat(wanted), strict=True):

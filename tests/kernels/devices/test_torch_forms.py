@@ -71,7 +71,7 @@ def matrices(*shapes: tuple[int, int]) -> list[torch.Tensor]:
 def test_what_the_compiler_makes(name: str, arguments: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_ops, "_by_definition", refuse)
     op = OPS.named(name)
-    assert_same(torch_ops.op_function(op, CPU)(arguments), op.evaluate(*arrays(arguments)))
+    assert_same(torch_ops.op_function(op, CPU)(*arguments), op.evaluate(*arrays(arguments)))
 
 
 def test_sums_of_gradients_are_written_where_they_lie() -> None:

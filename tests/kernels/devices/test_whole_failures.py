@@ -57,7 +57,7 @@ def test_what_is_wrong_inside_of_a_loop_is_told_there() -> None:
 
 @pytest.mark.parametrize("kind", [torch.OutOfMemoryError, torch.AcceleratorError])
 def test_errors_of_the_device_are_those_of_torch(kind: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(arguments: object) -> object:
+    def fail(*arguments: object) -> object:
         raise kind("of the device")
 
     monkeypatch.setattr(device_plan, "op_function", lambda op, device: fail)
