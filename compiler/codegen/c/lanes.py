@@ -30,6 +30,8 @@ from .uses import is_of_computed_index
 LANES = 64
 """Points of a block: four registers of the widest kind, of numbers of four bytes."""
 LEAST_LANES = 16
+MOST_STATEMENTS = 32
+"""Of a loop whose blocks become straight code with masks: compilers take ever longer over more of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,10 @@ def blocks_of(
     others = len(turns) - len(sums)
     lanes = lanes_of(extent) if extent else LANES
     is_whole = bool(extent) and extent % lanes == 0
-    has_masks = _has_one_size(loop, kernel, nest)
+    is_brief = len(loop.body) <= MOST_STATEMENTS
+    has_masks = is_brief and _has_one_size(loop, kernel, nest)
     is_odd = has_masks and is_row and (extent is None or (extent <= LANES and extent % LEAST_LANES > 0))
-    has_lines = has_lines and (is_whole or has_masks)
+    has_lines = has_lines and is_brief and (is_whole or has_masks)
     if others and (sums or extent is None or not is_odd):
         return None
     if not sums and not has_lines and not is_odd:
