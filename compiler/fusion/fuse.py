@@ -81,6 +81,7 @@ __all__ = [
     "fuse_groups",
     "fuse_pair",
     "kernel_gradient",
+    "require_one_program",
 ]
 
 
@@ -150,6 +151,12 @@ def fuse(
     in its memory, these are over before.
     """
     return _planned(_own_copy(graph), arguments, supports, graph.name, split=split, tiled=tiled)
+
+
+def require_one_program(graph: Graph, arguments: Sequence[ArgumentFacts]) -> None:
+    """Unfusable where a graph for arguments of these layouts is no straight line, which a look at it tells."""
+    copied = _own_copy(graph)
+    require_straight(copied, settle_for_kernels(copied, _abstract(arguments)))
 
 
 def fuse_groups(graph: Graph, arguments: Sequence[ArgumentFacts]) -> Parts | None:

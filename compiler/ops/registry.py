@@ -86,7 +86,16 @@ class Trait(Flag):
     NONDIFFERENTIABLE = auto()
     """The derivative is zero or undefined everywhere: comparisons, argmax, integers' results."""
 
+    def __or__(self, other: Trait) -> Trait:
+        # Passes write `A | B` where they ask, for each node; Flag's own operator takes longer than all that asks.
+        value = self._value_ | other._value_
+        found = _COMBINED.get(value)
+        if found is None:
+            found = _COMBINED[value] = Trait(value)
+        return found
 
+
+_COMBINED: dict[int, Trait] = {}
 ResultRule = Callable[[Sequence[Type]], Type | tuple[Type, ...]]
 """Types of the arguments, in schema order → type of the result (a tuple for several)."""
 

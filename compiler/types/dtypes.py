@@ -33,6 +33,13 @@ class DType:
     def __str__(self) -> str:
         return self.name
 
+    # They are asked for with every value, and a code says it all.
+    def __hash__(self) -> int:
+        return self.code
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, DType) and self.code == other.code)
+
 
 UINT8 = DType("uint8", 0, 1, 1)
 INT8 = DType("int8", 1, 1, 1)

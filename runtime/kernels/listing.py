@@ -30,6 +30,7 @@ from ...compiler.fusion.fuse import (
     fuse_groups,
     fuse_pair,
     pair_gradient,
+    require_one_program,
 )
 from ...compiler.fusion.planning.assemble import Split
 from ...compiler.fusion.planning.roles import Supports
@@ -264,9 +265,10 @@ def _meta(given: Any) -> Any:
 
 def _for(graph: Graph, given: Sequence[Any], values: Sequence[Any]) -> KernelListing:
     requires_grad = _wanted(given, values)
-    plain = fuse(graph, given, supports)
     if not any(requires_grad):
+        plain = fuse(graph, given, supports)
         return _made([[plain]], 0, lambda: [[*fuse(graph, given, supported_by_c, split_for_cpu).kernels]])
+    require_one_program(graph, given)
     pair = fuse_pair(graph, given, requires_grad, KERNEL_POLICY, supports)
     count = pair.gradient.num_real_outputs
     real = [output.name for output in pair.forward.outputs[:count] if isinstance(output, Ref)]
