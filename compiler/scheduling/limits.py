@@ -30,7 +30,7 @@ class Limits:
     """Registers beside them, for addresses and temporaries."""
     most_registers: int = 128
     """Those of a thread where `few_warps` are to leave room for another program."""
-    drawing: int = 64
+    drawing: int = 72
     """The same at least where random numbers are drawn."""
     few_warps: int = 8
     """Warps beyond which a thread rather has more elements, for then two programs and more run beside each other."""

@@ -246,7 +246,7 @@ def _row(kernel: Kernel, limits: Limits) -> Row | LoopedRow:
         return Row(warps, 1, together, columns)
     # Assemblers draw numbers for all elements at once where they may, and fewer programs run.
     taken = (words - DRAWING) * together * columns / (WARP * warps)
-    return Row(warps, 1, together, columns, most_registers=max(limits.drawing, limits.addressing + int(taken)))
+    return Row(warps, 1, together, columns, most_registers=max(limits.drawing, limits.addressing + 8 + int(taken)))
 
 
 def _for_elements(kernel: Kernel, limits: Limits) -> Limits:
@@ -360,7 +360,8 @@ def _serial(kernel: Kernel, limits: Limits) -> Serial:
     rows = max(1, min(limits.tile // columns, steps))
     stages = _stages(kernel, serial, rows * columns, limits, rows)
     if _draws(kernel):
-        limits = _for_elements(kernel, limits)
+        # Drawing takes longer than memory: more turns ahead would only take scalar registers for their masks.
+        limits, stages = _for_elements(kernel, limits), min(stages, 2)
     warps = _warps(rows * columns, limits, _held_words(kernel, rows * columns, limits))
     return Serial(warps, stages, rows, columns, most_registers=limits.most_registers)
 
