@@ -118,7 +118,7 @@ def test_random_numbers_do_not_take_the_registers_of_other_programs() -> None:
     drawn = k.compute("mul", k.load("x", "ij"), k.uniform("seed", axis("i") * 4096 + axis("j")))
     k.number("seed", INT64)
     k.store("result", "ij", k.compute("sub", drawn, k.reduce("max", drawn, "j")))
-    assert choose_schedule(k.build()) == Row(8, 1, 1, 4096, most_registers=64)
+    assert choose_schedule(k.build()) == Row(8, 1, 1, 4096, most_registers=72)
 
 
 @pytest.mark.parametrize("kernel", [case.kernel for group in cases.GROUPS.values() for case in group])
