@@ -7,7 +7,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo demo-distributed distributed torch-versions test test-c test-fast test-kernels sanitize c-math fuzz plans mutate check lint types layers bench bench-cpu bench-models bench-memory bench-gpu texts kernels-table examples-table examples-binaries examples-memory enumerate reference tables torchscript format clean
+.PHONY: help demo demo-distributed distributed torch-versions test test-c test-fast test-kernels sanitize c-math fuzz plans sizes mutate check lint types layers bench bench-cpu bench-models bench-memory bench-gpu texts kernels-table examples-table examples-binaries examples-memory enumerate reference tables torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make c-math  hold the math of C kernels to its references over all floats"
 	@echo "make fuzz     run random programs on every road beside torch, for as long as ARGS=--minutes=N says"
 	@echo "make plans    plan random functions of rows at every size, and run small ones beside torch, for --minutes=N"
+	@echo "make sizes    run random functions of rows at sizes that vary beside exact plans, for --minutes=N"
 	@echo "make mutate   hold the check to mutants of the library's formulas and of the examples"
 	@echo "make check    what CI runs: lint, types, layers, tests"
 	@echo "make bench    print the times beside those of peers"
@@ -106,6 +107,10 @@ c-math: .venv/dev.stamp
 # What has no kernels, or other numbers than torch, is printed. ARGS="--minutes=10 --seed=0 --programs=1000".
 plans: .venv/dev.stamp
 	OMP_NUM_THREADS=1 $(BIN)/python tests/fusion/rows/plan_campaign.py $(ARGS)
+
+# What has other bits than an exact plan, or many texts, is printed. ARGS="--minutes=10 --seed=0 --roads=meaning,c".
+sizes: .venv/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python tests/kernels/sizes/size_campaign.py $(ARGS)
 
 # Hours for all mutants; ARGS="--limit=300 --seed=1" for some, --keep writes docs/mutants.md.
 mutate: .venv/dev.stamp

@@ -21,6 +21,8 @@ from ..ops.meta import UNKNOWN, Meta, is_known
 
 MIN_RUN = 16
 """Elements of a part that stand side by side in memory."""
+_SUMS = ("prim::AutogradAdd", "aten::add.Tensor")
+_SLICES = ("aten::slice_scatter", "aten::select_scatter")
 _ZEROS = ("aten::zeros", "aten::zeros_like", "aten::new_zeros")
 
 
@@ -56,9 +58,9 @@ def join_slices(graph: Graph, known: Mapping[Value, Any]) -> bool:
           %3 : Tensor = aten::cat(%1, %2)
           return (%3)
     """
-    changed = False
+    changed, sums = False, _sums_of_slices(graph)
     for node in reversed(list(graph.nodes)):
-        if node.owner is None or not _is_sum(node, known) or _is_term(node, known):
+        if node.owner is None or node not in sums or not _is_sum(node, known) or _is_term(node, known):
             continue
         parts = _parts(node, known)
         if parts is not None:
@@ -69,11 +71,19 @@ def join_slices(graph: Graph, known: Mapping[Value, Any]) -> bool:
 
 def _is_sum(node: Node, known: Mapping[Value, Any]) -> bool:
     """Whether it adds two tensors of the shape and dtype of the result."""
-    is_sum = node.kind == "prim::AutogradAdd" or (node.kind == "aten::add.Tensor" and known.get(node.inputs[2]) == 1)
-    if not is_sum:
+    if node.kind not in _SUMS or (node.kind == "aten::add.Tensor" and known.get(node.inputs[2]) != 1):
         return False
     found = known.get(node.output)
     return isinstance(found, Meta) and all(known.get(value) == found for value in node.inputs[:2])
+
+
+def _sums_of_slices(graph: Graph) -> set[Node]:
+    """Sums of which all terms may be slices: that they are of one shape is asked, and so noted, of these alone."""
+    found: set[Node] = set()
+    for node in graph.nodes:
+        if node.kind in _SUMS and all(v.node.kind in _SLICES or v.node in found for v in node.inputs[:2]):
+            found.add(node)
+    return found
 
 
 def _is_term(node: Node, known: Mapping[Value, Any]) -> bool:
@@ -102,7 +112,7 @@ def _parts(root: Node, known: Mapping[Value, Any]) -> list[_Part] | None:
 
 def _part(value: Value, known: Mapping[Value, Any]) -> _Part | None:
     node = value.node
-    if node.kind not in ("aten::slice_scatter", "aten::select_scatter") or node.inputs[0].node.kind not in _ZEROS:
+    if node.kind not in _SLICES or node.inputs[0].node.kind not in _ZEROS:
         return None
     base, source, *numbers = node.inputs
     meta, given = known.get(base), known.get(source)

@@ -22,6 +22,15 @@ class Meta:
     shape: tuple[int, ...]
     dtype: DType
 
+    def __eq__(self, other: object) -> bool:
+        # Of other ranks nothing is asked: sizes that are open would be held to what they were found to be.
+        if not isinstance(other, Meta):
+            return NotImplemented
+        return len(self.shape) == len(other.shape) and self.dtype == other.dtype and self.shape == other.shape
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))
+
     @classmethod
     def of(cls, array: Array) -> Meta:
         return cls(tuple(array.shape), dtype_of(array))

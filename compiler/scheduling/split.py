@@ -24,6 +24,7 @@ from ...lang.light_dataclasses import dataclass, replace
 from ..kernel_ir.kernel import Axis, Kernel, Load, Reduce, Statement, Store
 from ..kernel_ir.queries import axes_of
 from ..kernel_ir.statements import slice_of, used_names
+from ..types.open_sizes import greatest, least
 from .chunks import chunked
 from .collapse import collapse_axes
 from .order import frugal_order
@@ -126,8 +127,8 @@ def _chunk_walked(kernel: Kernel, cut: Axis, finals: Sequence[Reduce], limits: C
     )
     stored_and_loaded = 2 * sum(final.dtype.itemsize for final in finals)
     paying = next_power(-(-limits.share * stored_and_loaded // max(moved, 1)))
-    chunk = min(_rows_of_chunk(cut.size, limits.programs, limits.rows), paying)
-    return max(chunk, _rows_of_chunk(cut.size, limits.walking, limits.rows))
+    chunk = least(_rows_of_chunk(cut.size, limits.programs, limits.rows), paying)
+    return greatest(chunk, _rows_of_chunk(cut.size, limits.walking, limits.rows))
 
 
 def _is_along_rows(kernel: Kernel, statement: Statement) -> bool:
@@ -139,9 +140,9 @@ def _itemsize(kernel: Kernel, statement: Statement) -> int:
     return kernel.buffer(statement.buffer).dtype.itemsize if isinstance(statement, Load | Store) else 0
 
 
-def _rows_of_chunk(size: int, programs: int, least: int) -> int:
-    """A power of two, as `least` is, so that blocks of any smaller power divide it."""
-    return next_power(max(-(-size // max(programs, 1)), least))
+def _rows_of_chunk(size: int, programs: int, fewest: int) -> int:
+    """A power of two, as `fewest` is, so that blocks of any smaller power divide it."""
+    return next_power(greatest(-(-size // max(programs, 1)), fewest))
 
 
 def _side_by_side(kernel: Kernel, across: list[Axis], finals: list[Reduce], limits: ChunkLimits) -> list[Kernel]:
@@ -183,10 +184,10 @@ def _chunk_of_rows(kernel: Kernel, reduction: tuple[Axis, ...], limits: ChunkLim
         for a in kernel.with_role("parallel")
     )
     if is_across:
-        programs, least = limits.side_by_side // -(-rows // limits.lanes), limits.column_rows
+        programs, fewest = limits.side_by_side // -(-rows // limits.lanes), limits.column_rows
     else:
-        programs, least = limits.programs * 4 // max(rows, 1), -(-limits.elements // max(others, 1))
-    return _rows_of_chunk(cut.size, min(programs, limits.most), next_power(least))
+        programs, fewest = limits.programs * 4 // max(rows, 1), -(-limits.elements // max(others, 1))
+    return _rows_of_chunk(cut.size, min(programs, limits.most), next_power(fewest))
 
 
 def _depends(kernel: Kernel, finals: Iterable[Reduce]) -> bool:

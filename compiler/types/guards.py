@@ -27,7 +27,7 @@ from .polynomials import (
 )
 
 Relation = Literal[">=", "==", "!="]
-LEAST = 4
+LEAST = 2
 """Of an open size: what is smaller, is broadcast or empty, is planned for as it is."""
 
 
@@ -62,7 +62,15 @@ class LesserSize:
     other: Polynomial
 
 
-MadeSize: TypeAlias = SizeQuotient | SizePower | LesserSize
+@dataclass(frozen=True, slots=True)
+class GreaterSize:
+    """An atom that is no symbol: the greater of two polynomials."""
+
+    one: Polynomial
+    other: Polynomial
+
+
+MadeSize: TypeAlias = SizeQuotient | SizePower | LesserSize | GreaterSize
 
 
 class Atoms:
@@ -160,7 +168,23 @@ class Atoms:
 
     def least(self, one: Polynomial, other: Polynomial) -> Polynomial:
         """The lesser of the two."""
+        if self._is_sure(added(other, scaled(one, -1))):
+            return one
+        if self._is_sure(added(one, scaled(other, -1))):
+            return other
         return (((self._atom(LesserSize(one, other)),), 1),)
+
+    def greatest(self, one: Polynomial, other: Polynomial) -> Polynomial:
+        """The greater of the two."""
+        if self._is_sure(added(other, scaled(one, -1))):
+            return other
+        if self._is_sure(added(one, scaled(other, -1))):
+            return one
+        return (((self._atom(GreaterSize(one, other)),), 1),)
+
+    def _is_sure(self, polynomial: Polynomial) -> bool:
+        """Whether it is at least 0, whatever the sizes are."""
+        return self._bounds_of(polynomial)[0] >= 0
 
     def power(self, above: Polynomial) -> Polynomial:
         """The least power of two that is not below."""
@@ -239,9 +263,10 @@ class Atoms:
         return found[atom - self.count]
 
     def _bounds_by_parts(self, made: MadeSize) -> tuple[float, float]:
-        if isinstance(made, LesserSize):
+        if isinstance(made, LesserSize | GreaterSize):
+            chosen = min if isinstance(made, LesserSize) else max
             pairs = [self._bounds_of(made.one), self._bounds_of(made.other)]
-            return min(low for low, _ in pairs), min(high for _, high in pairs)
+            return chosen(low for low, _ in pairs), chosen(high for _, high in pairs)
         if isinstance(made, SizePower):
             low, high = self._bounds_of(made.above)
             return max(low, 1), max(2 * high, 1)
@@ -295,6 +320,8 @@ def value_of_atom(made: MadeSize, values: Sequence[int]) -> int:
         return 1 << max(evaluate(made.above, values) - 1, 0).bit_length()
     if isinstance(made, LesserSize):
         return min(evaluate(made.one, values), evaluate(made.other, values))
+    if isinstance(made, GreaterSize):
+        return max(evaluate(made.one, values), evaluate(made.other, values))
     divisor = evaluate(made.divisor, values)
     return evaluate(made.dividend, values) // divisor if divisor else 0
 

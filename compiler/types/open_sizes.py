@@ -49,6 +49,14 @@ class Symbols(Atoms):
         floats = enumerate(self._floats)
         return [OpenFloat(self, ("atom", i)) if is_float else self.size((((i,), 1),)) for i, is_float in floats]
 
+    def is_at_least_zero(self, polynomial: Polynomial) -> bool:
+        """As of any atoms; nothing is noted for texts that name sizes."""
+        return self.value(polynomial) >= 0 if self.are_named else super().is_at_least_zero(polynomial)
+
+    def is_zero(self, polynomial: Polynomial) -> bool:
+        """As of any atoms; texts that name sizes have what may be zero written out."""
+        return not polynomial if self.are_named else super().is_zero(polynomial)
+
     @contextmanager
     def named(self) -> Iterator[None]:
         """Have texts name open sizes where a number would be noted: texts that are compared, and run by nobody."""
@@ -289,22 +297,36 @@ def next_power(number: int) -> int:
 
 def least(one: int, other: int) -> int:
     """The lesser of two; of which of them that is, nothing is noted."""
-    owner = _open(one) or _open(other)
+    owner = _owner(one, other)
     if owner is None:
         return min(one, other)
     return owner.symbols.size(owner.symbols.least(owner.polynomial_of(one), owner.polynomial_of(other)))
+
+
+def greatest(one: int, other: int) -> int:
+    """The greater of two; of which of them that is, nothing is noted."""
+    owner = _owner(one, other)
+    if owner is None:
+        return max(one, other)
+    return owner.symbols.size(owner.symbols.greatest(owner.polynomial_of(one), owner.polynomial_of(other)))
 
 
 def common_divisor(*numbers: int) -> int:
     """The greatest number that divides all; of open sizes one that divides them whatever they are."""
     found = 0
     for number in numbers:
-        owner = _open(found) or _open(number)
+        owner = _owner(found, number)
         if owner is None:
             found = gcd(found, number)
         else:
             found = owner.symbols.size(shared_factor(owner.polynomial_of(found), owner.polynomial_of(number)))
     return found
+
+
+def _owner(one: Any, other: Any) -> OpenSize | None:
+    """One of two that is open; whether it is 0 is not asked."""
+    found = _open(one)
+    return _open(other) if found is None else found
 
 
 def _open(number: Any) -> OpenSize | None:

@@ -34,7 +34,9 @@ MAX_FAMILIES = 64
 MAX_CLASSES = 32
 """Of one family; beyond, sizes are planned for as they are, for they decide too much."""
 MAX_ALONE = 4
-"""Of one family: plans with open sizes that were none, or turned out to be for the very sizes alone."""
+"""Of one family: plans with open sizes that were none, or turned out to be for the very sizes alone. Of sizes that are
+FARTHER times as large as any of these there may be more: short rows are planned for as they are, long ones need not."""
+FARTHER = 2
 REFUSALS = (ShapeError, Unfusable, Unsupported, KernelFailure, RuntimeFailure, NoKey)
 """What stands against kernels for arguments: what the data has wrong, what is none for kernels, no compiler."""
 _NUMBERS = (int, float, bool)
@@ -101,6 +103,21 @@ class Family(Generic[P]):
     classes: list[SizeClass[P]] = field(default_factory=list)
     alone: int = 0
     """How often sizes were asked for as they are."""
+    largest_alone: dict[int, float] = field(default_factory=dict)
+    """Of these, by place."""
+
+    def may_open(self, sizes: Sequence[float], places: Sequence[int]) -> bool:
+        """Whether sizes may be tried as open ones, for some places of them."""
+        if len(self.classes) >= MAX_CLASSES:
+            return False
+        largest = self.largest_alone
+        return self.alone < MAX_ALONE or any(sizes[i] >= FARTHER * largest.get(i, sizes[i]) > 0 for i in places)
+
+    def note_alone(self, sizes: Sequence[float], places: Sequence[int]) -> None:
+        """Sizes were asked for as they are."""
+        self.alone += 1
+        for i in places:
+            self.largest_alone[i] = max(sizes[i], self.largest_alone.get(i, sizes[i]))
 
 
 @dataclass(slots=True)
@@ -181,16 +198,15 @@ class SizeClasses(Generic[P]):
         settled: bool,
         plan: Callable[[Sequence[Any], Symbols], P],
     ) -> SizeClass[P] | None:
-        if len(family.classes) >= MAX_CLASSES or family.alone >= MAX_ALONE:
-            return None
         sizes = call.sizes
         varying = [place for place in sorted(family.varying) if _may_be_open(sizes[place])]
+        if not family.may_open(sizes, varying):
+            return None
         # Sizes that were equal so far are taken for one.
         alike = {place: (type(sizes[place]), family.first[place], sizes[place]) for place in varying}
         numbers = {pair: number for number, pair in enumerate(dict.fromkeys(alike.values()))}
         if not numbers:
             return None
-        family.alone += 1
         symbols = Symbols([size for _, _, size in numbers])
         places = {place: numbers[pair] for place, pair in alike.items()}
         opened = list(sizes)
@@ -204,8 +220,10 @@ class SizeClasses(Generic[P]):
                 # Nothing goes through it for lists of any length: each length is a family of its own.
                 call.lengths.are_open = None
             # The plan for the sizes as they are is asked next, and tells.
+            family.note_alone(sizes, varying)
             return None
-        family.alone -= not symbols.noted.are_exact
+        if symbols.noted.are_exact:
+            family.note_alone(sizes, varying)
         others = {place: size for place, size in enumerate(sizes) if place not in places}
         return SizeClass(made, symbols, symbols.noted, places, others)
 

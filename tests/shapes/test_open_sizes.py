@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 from amounts import some
 from gradscript.compiler.kernel_ir.layout import Layout, contiguous_strides, views_of
+from gradscript.compiler.ops.meta import Meta
 from gradscript.compiler.ops.registry import OPS
 from gradscript.compiler.types.dtypes import FLOAT32
-from gradscript.compiler.types.guards import values_of_atoms
+from gradscript.compiler.types.guards import LEAST, values_of_atoms
 from gradscript.compiler.types.open_sizes import (
     Symbols,
     closed,
     common_divisor,
+    greatest,
     is_open,
     least,
     next_power,
@@ -94,7 +96,30 @@ def test_what_follows_by_algebra_alone_is_not_asked() -> None:
     assert n * 1024 // 1024 is n and (n * m) % m == 0 and n * m // m is n and (n + m - n) is m
     assert n > 1 and n != 0 and n * m >= 0 and (n * 8 + 7) // 8 is n and (n * 8 - 1) // 8 == n - 1
     assert common_divisor(n * 6, n * m * 4) == n * 2 and -1 // n == -1
-    assert not symbols.noted.guards and symbols.noted.bounds == ((4, float("inf")),) * 2
+    assert not symbols.noted.guards and symbols.noted.bounds == ((LEAST, float("inf")),) * 2
+
+
+def test_the_greater_and_the_lesser_of_two_ask_nothing() -> None:
+    symbols = Symbols([64, 48])
+    n, m = symbols.sizes
+    found = [greatest(n, m), greatest(n // 8, 16), least(n * 3, m), greatest(n, 1), least(next_power(n), 8)]
+    assert found[3] is n and not symbols.noted.guards
+    assert closed(found, values_of_atoms(symbols, [5, 200])) == [200, 16, 15, 5, 8]
+    assert greatest(n, 7) > 6 and least(n, 7) < 8 and not symbols.noted.guards
+
+
+def test_texts_that_name_sizes_ask_nothing() -> None:
+    symbols = Symbols([64])
+    (n,) = symbols.sizes
+    with symbols.named():
+        assert n != 64 and n - 64 >= 0 and f"{n}" == "<1·s0>"
+    assert symbols.noted.bounds == ((LEAST, float("inf")),) and not symbols.noted.guards
+
+
+def test_shapes_of_other_ranks_differ_whatever_their_sizes_are() -> None:
+    symbols = Symbols([64])
+    (n,) = symbols.sizes
+    assert Meta((n, 8), FLOAT32) != Meta((8,), FLOAT32) and not symbols.noted.guards
 
 
 def test_a_text_a_float_and_a_place_ask_for_the_number() -> None:

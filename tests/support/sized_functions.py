@@ -49,4 +49,7 @@ def in_rounds(x, w):
     for i in range(3):
         x = torch.tanh(x * w) + x
     return x
+
+def in_turns(x, w):
+    return torch.softmax(torch.softmax(torch.softmax(x * w, 1), 0), 1)
 """

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
+from operator import index
 
 from ....lang.light_dataclasses import dataclass
 from ...kernel_ir.in_place import shares_memory
@@ -46,6 +47,8 @@ __all__ = ["CFunction", "Unsupported", "emit_c", "emit_function", "program_count
 
 STACK = 1 << 14
 """Bytes of arrays on the stack; more lie in `scratch`."""
+ROOMS = (1 << 10, 1 << 13, 1 << 16)
+"""Elements of arrays whose lengths are open."""
 ALIGNMENT = 64
 _RESERVED = frozenset(
     (
@@ -118,6 +121,13 @@ def emit_function(kernel: Kernel, name: str, schedule: CpuSchedule | None = None
     short = bounded(without_round_trips(kernel))
     schedule = schedule or choose_cpu_schedule(short.kernel)
     return _Function(short.kernel, name, schedule, short.ends, passed).emit()
+
+
+def _room(points: int) -> int:
+    """Elements of an array for so many points: of open sizes one of a few, for each is a text."""
+    if not is_open(points):
+        return points
+    return next((room for room in ROOMS if points <= room), None) or index(points)
 
 
 class _Function:
@@ -212,7 +222,8 @@ class _Function:
         """Arrays on the stack, and those that are too large for it in scratch memory; bytes of that."""
         lines: list[str] = []
         on_stack = scratch = 0
-        for name, dtype, count in self.body.arrays:
+        for name, dtype, points in self.body.arrays:
+            count = _room(points)
             size = -(-count * (4 if dtype.is_half else dtype.itemsize) // ALIGNMENT) * ALIGNMENT
             type = KEPT[dtype]
             if on_stack + size <= STACK:

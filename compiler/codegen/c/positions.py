@@ -177,7 +177,7 @@ class CPositions:
                 position = f"{position} - {self.first_of(axis)}"
             if index:
                 inner = f"({index})" if "-" in index or "+" in index else index
-                index = f"{self.room_of(axis)} * {inner} + {position}"
+                index = f"{self.number(self.room_of(axis))} * {inner} + {position}"
             else:
                 index = position
         return Text(f"{array}[{index}]")

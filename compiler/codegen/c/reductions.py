@@ -85,9 +85,9 @@ class CReductions(CExpressions):
         count = 1
         for axis in self.nest.arrays[reduce.name]:
             count *= self.positions.room_of(axis)
-        position = self.names.take("k")
+        position, end = self.names.take("k"), self.positions.number(count)
         self.names.release(position)
-        return [f"for (int64_t {position} = 0; {position} < {count}; ++{position}) {array}[{position}] = {start};"]
+        return [f"for (int64_t {position} = 0; {position} < {end}; ++{position}) {array}[{position}] = {start};"]
 
     def _accumulate(self, reduce: Reduce) -> list[str]:
         dtype = self._compared(reduce)

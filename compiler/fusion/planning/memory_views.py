@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...ir.node import Node, Value
 from ...kernel_ir.layout import Layout, StridedView, contiguous_strides, views_of
 from ...ops.meta import Meta
@@ -25,18 +27,30 @@ def same_as(memory: MemoryPlacement, value: Value) -> Value | None:
     """A value that is this one: of a sum of nothing, a conversion to what it is, a gradient that is alone."""
     node = value.node
     defined = [v for v in node.inputs if isinstance(memory.known.get(v), Meta)]
-    if not defined or memory.known[defined[0]] != memory.known[value]:
+    # Sizes are compared last: what is asked of open ones is noted.
+    if not defined or not _may_be_same(memory, value, defined) or memory.known[defined[0]] != memory.known[value]:
         return None
-    reduction = memory.reductions.get(value)
-    if reduction is not None:
-        is_whole = not reduction.dims and reduction.divisor in (None, 1)
-        is_same = reduction.copies or not reduction.accumulate.is_floating
-        return defined[0] if is_whole and is_same and reduction.combine == "sum" else None
-    alone = node.kind == "prim::AutogradAdd" and len(defined) == 1
     if node.kind == "aten::contiguous":
         return defined[0] if _lies_in_order(memory, defined[0]) else None
-    keeps = node.kind in _KEEPS or node.kind.startswith(_CONVERTS)
-    return defined[0] if alone or keeps or _views_whole(memory, node) else None
+    is_other_view = value not in memory.reductions and _is_view(node) and not _views_whole(memory, node)
+    return None if is_other_view and not _keeps(node, defined) else defined[0]
+
+
+def _may_be_same(memory: MemoryPlacement, value: Value, defined: Sequence[Value]) -> bool:
+    """Whether a value is its first operand where they are of one shape and dtype; of views, whether that is to be
+    seen."""
+    reduction = memory.reductions.get(value)
+    if reduction is None:
+        return value.node.kind == "aten::contiguous" or _keeps(value.node, defined) or _is_view(value.node)
+    is_whole = not reduction.dims and reduction.divisor in (None, 1)
+    is_same = reduction.copies or not reduction.accumulate.is_floating
+    return is_whole and is_same and reduction.combine == "sum"
+
+
+def _keeps(node: Node, defined: Sequence[Value]) -> bool:
+    """Whether it gives its operand, or what that is converted to."""
+    alone = node.kind == "prim::AutogradAdd" and len(defined) == 1
+    return alone or node.kind in _KEEPS or node.kind.startswith(_CONVERTS)
 
 
 def _lies_in_order(memory: MemoryPlacement, value: Value) -> bool:
@@ -52,11 +66,13 @@ def _lies_in_order(memory: MemoryPlacement, value: Value) -> bool:
     return layout is None or layout.strides == contiguous_strides(layout.shape)
 
 
+def _is_view(node: Node) -> bool:
+    op = OPS.of(node.schema)
+    return op is not None and op.has(Trait.VIEW) and len(node.outputs) == 1
+
+
 def _views_whole(memory: MemoryPlacement, node: Node) -> bool:
     """Whether a view leaves each element where it is, as a reshape to the same shape does."""
-    op = OPS.of(node.schema)
-    if op is None or not op.has(Trait.VIEW) or len(node.outputs) != 1:
-        return False
     shape = memory.known[node.output].shape
     return memory.views(node) == [StridedView(shape, contiguous_strides(shape), 0)]
 

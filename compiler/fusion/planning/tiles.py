@@ -125,7 +125,8 @@ class Tiles:
         shapes = {self._known[self._reductions[value].operand].shape for value in over} | {space}
         asked = {found for value, found in over.items() if self._leads_to(value, shapes)}
         left_over = 1 if len(set(over.values())) > 1 and self._takes_turns(over) else LEAST_PROGRAMS
-        small = [found for found in set(over.values()) if not any(is_open(space[d]) for d in found)]
+        long = _too_long(space, set(over.values()), left_over)
+        small = [found for found in set(over.values()) if found not in long]
         for found in sorted(small, key=lambda found: (found not in asked, _points(space, found), sorted(found))):
             wider = dims | found
             least = left_over if found in asked else LEAST_PROGRAMS
@@ -154,6 +155,22 @@ class Tiles:
         return False
 
 
+def _too_long(space: Shape, over: Set[Dims], left_over: int) -> set[Dims]:
+    """Of what is reduced together, what has open sizes and is not held: nothing is asked of a size for which no tile
+    could be, however short it is."""
+    opened = {found for found in over if any(is_open(space[d]) for d in found)}
+    unions: set[Dims] = {frozenset()}
+    for found in over if opened else ():
+        unions |= {union | found for union in unions}
+    held: set[int] = set()
+    for union in unions:
+        if any(found & union and not union <= found for found in over):
+            others = [size for d, size in enumerate(space) if d not in union]
+            if any(map(is_open, others)) or prod(others) >= left_over:
+                held |= union
+    return {found for found in opened if not found <= held or _points(space, found) > MOST_POINTS}
+
+
 def refined(shapes: Sequence[Shape]) -> Shape | None:
     """The fewest sizes of which the dimensions of tensors of as many elements are runs; None where they lie across."""
     cuts: set[int] = {1}
@@ -162,7 +179,7 @@ def refined(shapes: Sequence[Shape]) -> Shape | None:
         for size in shape[:0:-1]:
             stride *= size
             cuts.add(stride)
-    if any(map(is_open, cuts)) or 0 in cuts:
+    if 0 in cuts:
         return None
     ordered = sorted(cuts)
     total = prod(shapes[0])

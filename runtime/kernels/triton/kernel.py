@@ -54,7 +54,8 @@ class Built:
     def __init__(self, kernel: Kernel, schedule: Schedule) -> None:
         self.kernel = kernel
         self.schedule = schedule
-        self.constants = constants(kernel, schedule)
+        # Blocks along the axes of a tile follow from their sizes, which may be open.
+        self.constants = {name: index(block) for name, block in constants(kernel, schedule).items()}
         self.configuration = configuration(schedule)
         self._options = {**self.configuration, **COMPILE_OPTIONS}
         self._compiled: dict[Hashable, Any] = {}

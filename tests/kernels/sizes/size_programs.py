@@ -1,0 +1,252 @@
+"""Random functions of rows at several sizes: what plans for classes of sizes give beside plans for the very sizes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import gradscript as gs
+import numpy as np
+import pytest
+from gradscript.compiler.autodiff.differentiable import differentiable_graph
+from gradscript.compiler.autodiff.flatten import flatten_signature
+from gradscript.compiler.fusion.fuse import FusedPair, Unfusable, pair_gradient, planned_pair
+from gradscript.compiler.fusion.program import KernelStep, Program
+from gradscript.compiler.fusion.sharing import structure
+from gradscript.compiler.kernel_ir.interpret import run_kernel
+from gradscript.compiler.kernel_ir.kernel import Kernel
+from gradscript.compiler.kernel_ir.layout import Layout
+from gradscript.compiler.ops.arrays import numpy_dtype
+from gradscript.compiler.ops.meta import Meta
+from gradscript.compiler.types.dtypes import FLOAT32, INT64
+from gradscript.compiler.types.guards import values_of_atoms
+from gradscript.compiler.types.open_sizes import Symbols, closed, is_open
+from gradscript.lang.light_dataclasses import FIELDS, fields, replace
+from gradscript.runtime.execution.compilation import prepare_on_device
+from gradscript.runtime.kernels.c import planned
+from gradscript.runtime.kernels.size_classes import SizeClasses
+from row_program_running import DIFFERENTIATED, SPLITS, Split
+from row_programs import row_program
+
+OUTER = (
+    *(1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32),
+    *(33, 40, 63, 64, 65, 100, 127, 129, 255, 256, 300, 513, 1000, 1025),
+)
+"""What number of rows, or of batches, a call may have."""
+LARGER = (*OUTER, 2047, 2048, 3000, 4095, 4097, 6000, 8191, 8192)
+"""The same where nothing of that size is run."""
+COLUMNS = (1, 2, 3, 7, 8, 16, 17, 32, 61, 64)
+LITERAL = 16
+"""Rows that are shorter are added up by texts of their own."""
+MOST_TEXTS = 4
+"""Of a kernel, and a kind of gradients that it is given."""
+CALLS = 9
+RUN_POINTS = 1 << 16
+"""Of kernels that are run by their meaning."""
+
+
+@dataclass(frozen=True)
+class SizedProgram:
+    """A function `f` of `x, y, w, b, c, labels`, and shapes of its calls; shapes that nothing is run on come apart."""
+
+    source: str
+    shapes: tuple[tuple[int, ...], ...]
+    planned: tuple[tuple[int, ...], ...]
+
+
+def sized_program(seed: int) -> SizedProgram:
+    """The program of a seed: of some of its outer sizes one varies, or all do."""
+    random, base = Random(seed), row_program(seed, COLUMNS)
+    varied = [d for d in range(len(base.shape) - 1) if random.random() < 0.7] or [0]
+    return SizedProgram(
+        base.source, _calls(random, base.shape, varied, OUTER), _calls(random, base.shape, varied, LARGER)
+    )
+
+
+def _calls(random: Random, shape: Sequence[int], varied: Sequence[int], sizes: Sequence[int]) -> tuple[Any, ...]:
+    found = []
+    for size in random.sample(sizes, CALLS):
+        one = list(shape)
+        for d in varied:
+            one[d] = size if d == varied[0] else random.choice(sizes[:14])
+        found.append(tuple(one))
+    return tuple(found)
+
+
+def _shapes(shape: Sequence[int]) -> list[tuple[int, ...]]:
+    *outer, columns = shape
+    return [tuple(shape), tuple(shape), (columns,), (*outer, 1), ()]
+
+
+# --- by meaning ---
+
+
+def differences_by_meaning(program: SizedProgram, seed: int, counts: Counter[str]) -> Iterator[str]:
+    """Where a plan for open sizes is not the exact one, put in, nor gives its numbers."""
+    for name, split in SPLITS.items():
+        for found in _beside_exact(program, split, seed, counts):
+            yield f"{name}: {found}"
+
+
+def _beside_exact(program: SizedProgram, split: Split, seed: int, counts: Counter[str]) -> Iterator[str]:
+    function = gs.CompilationUnit(program.source).f
+    graph = differentiable_graph(function.callee).copy()
+    prepare_on_device(graph)
+    graph = flatten_signature(graph)
+    first, *others = program.planned
+    varied = [d for d in range(len(first)) if any(shape[d] != first[d] for shape in others)]
+    classes: list[tuple[Symbols, list[Program]]] = []
+    for shape in others:
+        if any(shape[d] < 4 for d in varied):
+            continue
+        try:
+            exact = _both(graph, _layouts(shape), split)
+        except Unfusable:
+            counts["no kernels"] += 1
+            return
+        for symbols, programs in classes:
+            atoms = values_of_atoms(symbols, [shape[d] for d in varied])
+            if symbols.noted.hold(atoms):
+                counts["looked up"] += 1
+                yield from _compared(programs, atoms, exact, shape, seed, counts)
+                break
+        else:
+            symbols = Symbols([shape[d] for d in varied])
+            opened = list(shape)
+            for d, size in zip(varied, symbols.sizes, strict=True):
+                opened[d] = size
+            programs = _both(graph, _layouts(opened), split)
+            classes.append((symbols, programs))
+            counts["classes"] += 1
+            atoms = values_of_atoms(symbols, [shape[d] for d in varied])
+            yield from _compared(programs, atoms, exact, shape, seed, counts)
+
+
+def _layouts(shape: Sequence[Any]) -> list[Layout]:
+    given = [Layout.contiguous(Meta(one, FLOAT32)) for one in _shapes(shape)]
+    return [*given, Layout.contiguous(Meta(tuple(shape[:-1]), INT64))]
+
+
+def _both(graph: Any, given: Sequence[Layout], split: Split) -> list[Program]:
+    gradient = pair_gradient(graph, given, DIFFERENTIATED)
+    pair: FusedPair = planned_pair(gradient, given, lambda primitive, dtype: True, split)
+    return [pair.forward, pair.backward(pair.usual_seeds())]
+
+
+def _compared(
+    programs: Sequence[Program], atoms: Sequence[int], exact: Sequence[Program], shape: Any, seed: int, counts: Any
+) -> Iterator[str]:
+    for half, one, other in zip(("forward", "backward"), programs, exact, strict=True):
+        have = [_closed(step.kernel, atoms) for step in one.steps if isinstance(step, KernelStep)]
+        want = list(other.kernels)
+        if len(have) != len(want):
+            yield f"{half}: other kernels than of the exact plan, {len(have)} instead of {len(want)}, at {shape}"
+            continue
+        for a, b in zip(have, want, strict=True):
+            if structure(a) == structure(b):
+                counts["the same kernel"] += 1
+                continue
+            counts["another kernel"] += 1
+            if sum(buffer.numel for buffer in b.buffers) <= RUN_POINTS:
+                found = _run_otherwise(a, b, seed)
+                if found:
+                    yield f"{half}: {found} at {shape}:\n{structure(a)}\n{structure(b)}"
+
+
+def _run_otherwise(one: Kernel, other: Kernel, seed: int) -> str:
+    """What two kernels of the same buffers give otherwise."""
+    if [(b.shape, b.dtype, b.is_output) for b in one.buffers] != [
+        (b.shape, b.dtype, b.is_output) for b in other.buffers
+    ]:
+        return "kernels of other buffers"
+    generator = np.random.default_rng(seed)
+    drawn = [
+        np.asarray(generator.normal(size=b.shape) if b.dtype.is_floating else generator.integers(0, 2, b.shape))
+        for b in one.buffers
+    ]
+    results = []
+    for kernel in (one, other):
+        arrays = {b.name: a.astype(numpy_dtype(b.dtype)) for b, a in zip(kernel.buffers, drawn, strict=True)}
+        given = {b.name: arrays[b.name] for b in kernel.buffers if not b.is_output}
+        numbers = {p.name: 1 if not p.dtype.is_floating else 0.5 for p in kernel.parameters}
+        results.append([array.tobytes() for array in run_kernel(kernel, given, numbers).values()])
+    return "" if results[0] == results[1] else "other numbers than of the exact plan"
+
+
+def _closed(value: Any, atoms: Sequence[int]) -> Any:
+    """A kernel with numbers for all open sizes in it."""
+    if is_open(value) and not isinstance(value, list | tuple):
+        return closed(value, atoms)
+    if isinstance(value, list | tuple):
+        return type(value)([_closed(item, atoms) for item in value])
+    if isinstance(value, dict):
+        return {_closed(key, atoms): _closed(item, atoms) for key, item in value.items()}
+    if hasattr(value, FIELDS) and not isinstance(value, type):
+        return replace(value, **{f.name: _closed(getattr(value, f.name), atoms) for f in fields(value)})
+    return value
+
+
+# --- in C ---
+
+
+def calls_in_c(program: SizedProgram, seed: int, counts: Counter[str]) -> Iterator[str]:
+    """Where calls by plans for classes give other bits than by exact plans, and kernels of too many texts."""
+    texts: dict[str, set[str]] = {}
+    kind, shape = [""], program.shapes[0]
+    varied = [d for d in range(len(shape)) if any(other[d] != shape[d] for other in program.shapes)]
+    patch = pytest.MonkeyPatch()
+    module_of = planned.module_of
+
+    def noted(kernels: Any) -> Any:
+        made = module_of(kernels)
+        counts["modules"] += 1
+        for function in made.functions:
+            if all(shape[d] >= LITERAL for d in varied):
+                texts.setdefault(f"{function.name}, {kind[0]}", set()).add(function.text)
+        return made
+
+    with gs.settings.backend("c"), patch.context() as watched:
+        watched.setattr(planned, "module_of", noted)
+        one, have = gs.CompilationUnit(program.source).f, []
+        for shape in program.shapes:
+            have.append(_results(one, shape, seed, kind))
+    most = max(map(len, texts.values()), default=0)
+    if most > MOST_TEXTS:
+        yield f"{most} texts of a kernel over {len(program.shapes)} sizes, {program.shapes}"
+    with gs.settings.backend("c"), patch.context() as exact:
+        exact.setattr(SizeClasses, "find", lambda *given: None)
+        exact.setattr(SizeClasses, "plan", lambda *given: None)
+        other = gs.CompilationUnit(program.source).f
+        for shape, found in zip(program.shapes, have, strict=True):
+            counts["calls"] += 1
+            wanted = _results(other, shape, seed)
+            if found != wanted:
+                differ = [i for i, (a, b) in enumerate(zip(found, wanted, strict=False)) if a != b]
+                yield f"other bits than of the exact plan, {differ} of {len(wanted)}, at {shape} in {program.shapes}"
+
+
+def _results(function: Any, shape: Sequence[int], seed: int, kind: list[str] | None = None) -> list[Any]:
+    """Values, and gradients for two kinds of seeds, in `kind` meanwhile; or the error that it ends in."""
+    kind = [""] if kind is None else kind
+    generator = np.random.default_rng(seed)
+    given = [np.asarray(generator.standard_normal(one), np.float32) for one in _shapes(shape)]
+    given.append(generator.integers(0, shape[-1], tuple(shape[:-1])))
+    kind[0] = "usual"
+    try:
+        value, pull_back = gs.vjp(function, *given)
+        plain = function(*given)
+    except gs.RuntimeFailure as error:
+        return [str(error).splitlines()[0]]
+    values = value if isinstance(value, tuple) else (value,)
+    seeds = [
+        [np.linspace(-1, 1, v.size).astype(v.dtype).reshape(v.shape) for v in values],
+        [np.broadcast_to(np.asarray(0.5, v.dtype), v.shape) for v in values],
+    ]
+    plains = plain if isinstance(plain, tuple) else (plain,)
+    found = [*values, *plains]
+    for kind[0], one in zip(("usual", "broadcast"), seeds, strict=True):
+        found += pull_back(*one)
+    return [None if a is None else (a.shape, str(a.dtype), np.asarray(a).tobytes()) for a in found]
