@@ -35,7 +35,7 @@ MAX_CLASSES = 32
 """Of one family; beyond, sizes are planned for as they are, for they decide too much."""
 MAX_ALONE = 4
 """Of one family: plans with open sizes that were none, or turned out to be for the very sizes alone. Of sizes that are
-FARTHER times as large as any of these there may be more: short rows are planned for as they are, long ones need not."""
+FARTHER times as large as any of these there may be more: short rows may decide too much where long ones do not."""
 FARTHER = 2
 REFUSALS = (ShapeError, Unfusable, Unsupported, KernelFailure, RuntimeFailure, NoKey)
 """What stands against kernels for arguments: what the data has wrong, what is none for kernels, no compiler."""

@@ -18,7 +18,7 @@ from .angles import PARTS, TOGETHER, angles_of
 from .drawing import SPARE, successive
 from .drawing import TOGETHER as DRAWN_TOGETHER
 from .expressions import INDENT
-from .lanes import Blocks, blocks_of
+from .lanes import LANES, Blocks, blocks_of
 from .positions import CPositions
 from .primitives import TYPES, suffix
 from .reductions import OPERATORS, CReductions
@@ -170,8 +170,21 @@ class CBody(CReductions):
         position = self.positions.axes[loop.axis]
         ahead = [] if loop.is_innermost else self.traffic.ahead(loop.body, loop.axis, self.blocks)
         inner = [*ahead, *self.lines(loop.body)]
+        lines: list[str] = []
+        if end.isdigit() and int(end) < LANES and self._is_of_any_order(loop):
+            # A compiler that knows how short a row is combines its numbers in another order than one that does not.
+            self.helpers["gs_unknown"] = None
+            number, end = end, self.names.take(f"{position}_end")
+            self.names.release(end)
+            lines.append(f"const int64_t {end} = gs_unknown({number});")
         head = f"for (int64_t {position} = {first}; {position} < {end}; ++{position}) {{"
-        return [*self._pragma(loop), head, *(INDENT + line for line in inner), "}"]
+        return [*lines, *self._pragma(loop), head, *(INDENT + line for line in inner), "}"]
+
+    def _is_of_any_order(self, loop: AxisLoop) -> bool:
+        """Whether its points are combined side by side, to numbers that depend on how."""
+        turns = [item.reduce for item in loop.body if isinstance(item, Accumulate)] if _is_side_by_side(loop) else []
+        alone = [turn for turn in turns if turn.name not in self._arrays and turn.name not in self._in_lanes]
+        return any(turn.combine in ("sum", "prod") and turn.dtype.is_floating for turn in alone)
 
     def _in_blocks(self, loop: AxisLoop, blocks: Blocks, first: str, end: str) -> list[str]:
         """A loop in blocks; in a single one where it has no more points than lanes."""

@@ -86,6 +86,14 @@ _PLAIN: dict[str, str] = {
             return a < b ? a : b;
         }
         """,
+    "gs_unknown": """
+        /* A number that is not known when this is compiled. */
+        INLINE int64_t gs_unknown(int64_t number)
+        {
+            __asm__("" : "+r"(number));
+            return number;
+        }
+        """,
     "gs_fetch": """
         /* Asks for what will be read soon. */
         INLINE void gs_fetch(const void *from, int64_t bytes)

@@ -60,8 +60,11 @@ def blocks_of(
         return None
     sums = tuple(t.name for t in turns if t.combine == "sum" and t.dtype in (FLOAT32, FLOAT64))
     others = len(turns) - len(sums)
+    if any(t.combine in ("sum", "prod") and t.dtype.is_floating and t.name not in sums for t in turns):
+        # These have no lanes, and in a block of points other last bits than one by one.
+        return None
     lanes = lanes_of(extent) if extent else LANES
-    is_whole = bool(extent) and extent % lanes == 0
+    is_whole = extent is not None and extent > 0 and extent % lanes == 0
     is_brief = len(loop.body) <= MOST_STATEMENTS
     has_masks = is_brief and _has_one_size(loop, kernel, nest)
     is_odd = has_masks and is_row and (extent is None or (extent <= LANES and extent % LEAST_LANES > 0))

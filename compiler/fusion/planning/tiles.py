@@ -155,11 +155,11 @@ class Tiles:
         return False
 
 
-def _too_long(space: Shape, over: Set[Dims], left_over: int) -> set[Dims]:
+def _too_long(space: Shape, over: Set[ReducedDims], left_over: int) -> set[ReducedDims]:
     """Of what is reduced together, what has open sizes and is not held: nothing is asked of a size for which no tile
     could be, however short it is."""
     opened = {found for found in over if any(is_open(space[d]) for d in found)}
-    unions: set[Dims] = {frozenset()}
+    unions: set[ReducedDims] = {frozenset()}
     for found in over if opened else ():
         unions |= {union | found for union in unions}
     held: set[int] = set()

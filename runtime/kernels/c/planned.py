@@ -13,11 +13,11 @@ from ....compiler.fusion.sharing import SharedKernels
 from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.registry import OPS
 from ....compiler.types.guards import values_of_atoms
-from ....compiler.types.open_sizes import Symbols, at_hand, closed
+from ....compiler.types.open_sizes import Symbols, at_hand, closed, is_open
 from ....lang.light_dataclasses import dataclass
 from ...failures.failed_node import failure_at
 from .kernel import CModule, Kernels, module_of
-from .program import CProgram, Extern, Slot, Stretch
+from .program import Act, CProgram, Extern, Slot, Stretch
 
 _SHARED = SharedKernels()
 _SHARING = Lock()
@@ -45,26 +45,28 @@ class PlannedProgram(CProgram):
             for stretch, steps, module in zip(kernels, parts, modules, strict=True)
         ]
         self._free = [[self._slot[name] for name in names] for names in free]
-        self._close(values_of_atoms(symbols, [at_hand(size) for size in symbols.sizes]) if symbols else [])
-
-    def closed(self, atoms: Sequence[int]) -> PlannedProgram:
-        """The program for sizes at which atoms have these values."""
-        found = PlannedProgram.__new__(PlannedProgram)
-        found.program, found._slot, found._open, found._free = self.program, self._slot, self._open, self._free
-        found._close(atoms)
-        return found
-
-    def _close(self, atoms: Sequence[int]) -> None:
-        program = self.program
-        constants, names = list(program.constants.values()), program.input_names
+        atoms = values_of_atoms(symbols, [at_hand(size) for size in symbols.sizes]) if symbols else []
+        constants, inputs = list(program.constants.values()), program.input_names
         super().__init__(
             constants,
             [len(given) if isinstance(given, tuple) else None for given in program.inputs],
-            len(self._slot) - len(constants) - len(names),
-            [(step.closed(atoms), free) for step, free in zip(self._open, self._free, strict=True)],
+            len(self._slot) - len(constants) - len(inputs),
+            self._closed_steps(atoms),
             [self._placed(closed(output, atoms)) for output in program.outputs],
             [self._layout(output, atoms) for output in program.outputs],
         )
+
+    def closed(self, atoms: Sequence[int]) -> PlannedProgram:
+        """The program for sizes at which atoms have these values. What has none of them in it is that of all."""
+        found = PlannedProgram.__new__(PlannedProgram)
+        found.__dict__.update(self.__dict__, steps=self._closed_steps(atoms))
+        found.layouts = [self._layout(output, atoms) for output in self.program.outputs]
+        if is_open(self.program.outputs):
+            found.returns([self._placed(closed(output, atoms)) for output in self.program.outputs])
+        return found
+
+    def _closed_steps(self, atoms: Sequence[int]) -> list[tuple[Act, Sequence[int]]]:
+        return [(step.closed(atoms), free) for step, free in zip(self._open, self._free, strict=True)]
 
     def _layout(self, output: Passed, atoms: Sequence[int]) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
         layout = self.program.layouts.get(output.name) if isinstance(output, Ref) else None
@@ -95,11 +97,12 @@ class PlannedProgram(CProgram):
                     made.append((self._slot[name], buffer.shape, numpy_dtype(buffer.dtype)))
         return OpenStretch(module, made, moved, buffers, numbers)
 
-    def _extern(self, step: KernelStep | ExternStep) -> OpenExtern:
+    def _extern(self, step: KernelStep | ExternStep) -> OpenExtern | Extern:
         assert isinstance(step, ExternStep)
         tensors = [self.program.layouts.get(name) is not None for name in step.results]
         arguments, results = [*map(self._placed, step.arguments)], [self._slot[name] for name in step.results]
-        return OpenExtern(step, self.program.title, arguments, results, tensors)
+        found = OpenExtern(step, self.program.title, arguments, results, tensors)
+        return found if is_open(arguments) else found.closed(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ class OpenStretch:
 
 @dataclass(frozen=True, slots=True)
 class OpenExtern:
-    """An Extern whose sizes may be open."""
+    """An Extern among whose arguments some sizes are open."""
 
     step: ExternStep
     title: str

@@ -86,6 +86,10 @@ class Extern:
         self._readers = [_reader(argument) for argument in arguments]
         self._evaluate = ignoring_float_errors(op.evaluate)
 
+    def closed(self, atoms: Sequence[int]) -> Extern:
+        """For sizes at which atoms have these values, of which nothing in it depends."""
+        return self
+
     def __call__(self, slots: ProgramSlots, threads: int) -> None:
         arguments = [read(slots) for read in self._readers]
         try:
@@ -132,12 +136,16 @@ class CProgram:
         self.widths = widths
         self.made = made
         self.steps = steps
-        self.outputs = outputs
         self.layouts = layouts
         self.takes_lists = any(width is not None for width in widths)
         self._asked = 0
-        self._results = [_reader(output) for output in outputs]
         self._empty = [None] * made
+        self.returns(outputs)
+
+    def returns(self, outputs: Sequence[Any]) -> None:
+        """Have it return these."""
+        self.outputs = outputs
+        self._results = [_reader(output) for output in outputs]
 
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:
         """The outputs, for one value per input."""

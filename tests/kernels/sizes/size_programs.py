@@ -39,8 +39,6 @@ OUTER = (
 LARGER = (*OUTER, 2047, 2048, 3000, 4095, 4097, 6000, 8191, 8192)
 """The same where nothing of that size is run."""
 COLUMNS = (1, 2, 3, 7, 8, 16, 17, 32, 61, 64)
-LITERAL = 16
-"""Rows that are shorter are added up by texts of their own."""
 MOST_TEXTS = 4
 """Of a kernel, and a kind of gradients that it is given."""
 CALLS = 9
@@ -195,8 +193,7 @@ def _closed(value: Any, atoms: Sequence[int]) -> Any:
 def calls_in_c(program: SizedProgram, seed: int, counts: Counter[str]) -> Iterator[str]:
     """Where calls by plans for classes give other bits than by exact plans, and kernels of too many texts."""
     texts: dict[str, set[str]] = {}
-    kind, shape = [""], program.shapes[0]
-    varied = [d for d in range(len(shape)) if any(other[d] != shape[d] for other in program.shapes)]
+    kind = [""]
     patch = pytest.MonkeyPatch()
     module_of = planned.module_of
 
@@ -204,8 +201,7 @@ def calls_in_c(program: SizedProgram, seed: int, counts: Counter[str]) -> Iterat
         made = module_of(kernels)
         counts["modules"] += 1
         for function in made.functions:
-            if all(shape[d] >= LITERAL for d in varied):
-                texts.setdefault(f"{function.name}, {kind[0]}", set()).add(function.text)
+            texts.setdefault(f"{function.name}, {kind[0]}", set()).add(function.text)
         return made
 
     with gs.settings.backend("c"), patch.context() as watched:

@@ -20,7 +20,7 @@ SPREAD = 20_011
 TILES = (55, 65)
 """Seeds at which softmaxes over rows and over columns take turns: rows that vary were held whole or not."""
 SHORT = (0, 18)
-"""Seeds at which rows that vary are added up, and some are shorter than a register."""
+"""Seeds at which rows that vary are added up, and kept: of few points and of many."""
 
 
 @pytest.mark.parametrize("seed", [*TILES, *range(SPREAD, SPREAD + some(12))])

@@ -13,8 +13,9 @@ int channel_sum(
         for (int64_t i = 0; i < 9; ++i) {
             float value2_along_i = 0.0f;
             int32_t value3_along_i_order = gs_order_f32(-INFINITY, INT32_MAX);
+            const int64_t k_end = gs_unknown(35);
             #pragma omp simd reduction(+ : value2_along_i) reduction(max : value3_along_i_order)
-            for (int64_t k = 0; k < 35; ++k) {
+            for (int64_t k = 0; k < k_end; ++k) {
                 const float x = x_ptr[210 * i + 35 * j + k];
                 value2_along_i += x;
                 const int32_t value3_along_i_order_here = gs_order_f32(x, INT32_MAX);
