@@ -19,7 +19,7 @@ from ...runtime.face.function import Function
 from ..trials.arguments.draws import Rng
 from ..trials.arguments.examples import examples_beside
 from ..trials.arguments.inputs import InputSearch
-from ..trials.arguments.recipes import ExampleEntry, PlainEntry, RecipeEntry
+from ..trials.arguments.recipes import RecipeEntry, entry_of
 from ..trials.arguments.samples import DOMAINS, holds_tensors, looks_like_data
 from ..trials.evaluation import Subject
 from ..trials.leaves import map_arrays
@@ -87,7 +87,7 @@ def _arguments(
 
 def _found(function: Function, given: dict[int, Any], dtype: DType, rng: Rng) -> dict[int, Any]:
     """What is given, and beside it the first arguments that run."""
-    entries: dict[int, RecipeEntry] = {i: _entry(value) for i, value in given.items()}
+    entries: dict[int, RecipeEntry] = {i: entry_of(value) for i, value in given.items()}
     search = InputSearch(Subject(function), given=entries)
     recipe = search.first_fit()
     if recipe is None:
@@ -95,10 +95,6 @@ def _found(function: Function, given: dict[int, Any], dtype: DType, rng: Rng) ->
         raise CliError(f"no arguments were found on which '{function.name}' runs; give {named} by --shape or --arg")
     values = recipe.with_dtype(numpy_dtype(dtype).name).make(rng)
     return dict(enumerate(values)) | given
-
-
-def _entry(value: Any) -> RecipeEntry:
-    return ExampleEntry(value) if isinstance(value, np.ndarray) else PlainEntry(value)
 
 
 def _parsed(schema: FunctionSchema, texts: Sequence[str]) -> dict[int, Any]:

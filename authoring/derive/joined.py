@@ -139,8 +139,7 @@ def _write_zeros(parameters: Sequence[Value], closure: Block) -> None:
             continue
         places, is_asked = _places_of(closure, node.output)
         if len(places) == 1 and not is_asked and is_tensor(parameters[min(places)].type):
-            assert node.owner is not None
-            made = Builder(node.owner, node, node.span).op("aten::zeros_like", parameters[min(places)])
+            made = Builder.in_front_of(node).op("aten::zeros_like", parameters[min(places)])
             replace_node(node, [made])
         else:
             missing |= places
@@ -195,8 +194,7 @@ def _write_sums(closure: Block) -> None:
         return
     for node in nodes:
         if node.kind == "prim::AutogradAdd" and all(is_tensor(value.type) for value in node.inputs):
-            assert node.owner is not None
-            replace_node(node, [Builder(node.owner, node, node.span).op("aten::add.Tensor", *node.inputs)])
+            replace_node(node, [Builder.in_front_of(node).op("aten::add.Tensor", *node.inputs)])
         elif node.kind == "prim::grad_list" and node.inputs[0].node.kind == "prim::ListConstruct":
             replace_node(node, [node.inputs[0]])
 

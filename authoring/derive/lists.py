@@ -61,8 +61,7 @@ def write_lists(parameters: Sequence[Value], closure: Block, there: set[Value]) 
 def write_zeros(closure: Block) -> None:
     """Write zeros for what is left out of a list: like that element, or like each of several."""
     for node in [node for node in walk(closure.nodes) if node.kind == "prim::grad_zeros"]:
-        assert node.owner is not None
-        b = Builder(node.owner, node, node.span)
+        b = Builder.in_front_of(node)
         (given,) = node.inputs
         if given.node.kind == "prim::ListConstruct" and len(given.node.inputs) == 1 and given.type == _TENSORS:
             zeros = b.op("aten::zeros_like", *given.node.inputs)
@@ -101,8 +100,7 @@ def take_by_index(closure: Block) -> None:
             index = loop.blocks[0].inputs[0]
             for use in list(place.parameter.uses):
                 if use.user.kind == ITEM:
-                    assert use.user.owner is not None
-                    b = Builder(use.user.owner, use.user, use.user.span)
+                    b = Builder.in_front_of(use.user)
                     use.user.replace_inputs([place.initial, b.op("aten::sub.int", b.constant(-1), index)])
 
 
@@ -238,8 +236,7 @@ def _write(part: _Part, of: Value, closure: Block) -> bool:
     for value in part:
         value.type = value.type if value.node.kind == _ZERO else _TENSORS
     for node in sums:
-        assert node.owner is not None
-        replace_node(node, [_sum(Builder(node.owner, node, node.span), zeros, *node.inputs)])
+        replace_node(node, [_sum(Builder.in_front_of(node), zeros, *node.inputs)])
     for node in [node for node in walk(closure.nodes) if node.kind == _FILLED and node.inputs[1] is of]:
         if node.inputs[0].type == _TENSORS:
             replace_node(node, [node.inputs[0]])

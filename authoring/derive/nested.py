@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...compiler.analysis.draws import is_random
 from ...compiler.autodiff.derived import derived_halves
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Callee, Graph
@@ -81,27 +82,21 @@ def _flat(graph: Graph, closures: Sequence[Block]) -> tuple[Graph, list[Value]]:
     drawn: list[Value] = []
     for block in (graph.body, *closures):
         for node in block.nodes:
-            if _draws(node):
+            if is_random(node):
                 drawn += node.outputs
                 env |= {value: flat.body.add_input(value.type, value.name_hint) for value in node.outputs}
             elif node.kind != "prim::Function":
                 copy_node(node, env, builder.insert)
     builder.returns(*(env.get(value, value) for value in inner.outputs if is_differentiable(value.type)))
     eliminate_dead_code(flat)
-    if any(_draws(node) for node in flat.all_nodes()) or not all(_is_constant(value.node) for value in drawn):
+    if any(is_random(node) for node in flat.all_nodes()) or not all(_is_constant(value.node) for value in drawn):
         message = f"'{graph.name}' draws random numbers, which the gradient of its gradient would draw again"
         raise ValueError(f"{message}; take them as an argument")
     return flat, drawn
 
 
-def _draws(node: Node) -> bool:
-    op = OPS.of(node.schema)
-    return op is not None and op.has(Trait.RANDOM)
-
-
 def _is_constant(node: Node) -> bool:
-    op = OPS.of(node.schema)
-    return op is not None and op.has(Trait.NONDIFFERENTIABLE)
+    return OPS.has(node.schema, Trait.NONDIFFERENTIABLE)
 
 
 def _schema(graph: Graph) -> FunctionSchema:

@@ -247,8 +247,7 @@ class _Again:
 
 
 def _is_free(node: Node) -> bool:
-    op = OPS.of(node.schema)
-    is_size = op is not None and op.has(Trait.SHAPE_ONLY)
+    is_size = OPS.has(node.schema, Trait.SHAPE_ONLY)
     is_number = node.kind in ("prim::Constant", "aten::len.t", _ITEM)
     return len(node.outputs) == 1 and (is_number or (is_size and not is_tensor(node.output.type)))
 

@@ -84,8 +84,7 @@ def costs_nothing(node: Node) -> bool:
     """Whether a node asks for a size, a dtype and the like, or lists numbers."""
     if len(node.outputs) != 1 or is_tensor(node.output.type) or node.blocks:
         return False
-    op = OPS.of(node.schema)
-    if op is not None and op.has(Trait.SHAPE_ONLY):
+    if OPS.has(node.schema, Trait.SHAPE_ONLY):
         return True
     return node.kind in _CHEAP and not any(is_tensor(value.type) for value in node.inputs)
 
@@ -135,7 +134,7 @@ def _rewrite(graph: Graph, closure: Block) -> bool:
         if rule is None or node.owner is None or not node.output.use_count:
             continue
         before, replaced = node.previous, node.output
-        found = rule(node, facts, Builder(node.owner, node, node.span))
+        found = rule(node, facts, Builder.in_front_of(node))
         if found is not None and found is not replaced:
             made = _between(before, node)
             replace_value(replaced, found, node)
@@ -192,8 +191,7 @@ def _share(graph: Graph, closure: Block) -> bool:
 
 def _is_at_hand(value: Value, closures: Sequence[Block]) -> bool:
     """Whether a closure computes it, and it is no view, which costs nothing to make again."""
-    op = OPS.of(value.node.schema)
-    is_view = op is not None and op.has(Trait.VIEW)
+    is_view = OPS.has(value.node.schema, Trait.VIEW)
     return value.node.owner is closures[-1] or (value.node.owner in closures and not is_view)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeVar
 
+from ...compiler.codegen.wrapping import in_docstring
 from ...compiler.types.schema import Argument
 from ...lang.light_dataclasses import fields
 from .facts import ExportFacts, sizes_of
@@ -15,7 +16,6 @@ from .own_test import OwnTest
 from .python_text import tidied, wrapped
 from .signature import ROWS, SampleShape
 from .torch_words import HELPERS
-from .triton.kernels import plain
 
 _DRAWN = {
     "_drawn": '''
@@ -89,10 +89,10 @@ class ModuleText(ExportFacts):
         ]
         doc = self.function.__doc__
         if doc:
-            lines += ["", *plain(doc.strip()).splitlines()]
-        lines += ["", "The formula:", "", *_indented(plain(self.formula))]
+            lines += ["", *in_docstring(doc.strip()).splitlines()]
+        lines += ["", "The formula:", "", *_indented(in_docstring(self.formula))]
         if self.derivation:
-            lines += ["", "Its gradient, as it was derived:", "", *_indented(plain(self.derivation))]
+            lines += ["", "Its gradient, as it was derived:", "", *_indented(in_docstring(self.derivation))]
         lines += ["", f"`python {self.name}.py` holds the gradients against finite differences.", '"""', ""]
         lines += ["# What triton makes of kernels, and torch of ops, has no types.", *_UNTYPED, ""]
         lines += ["from __future__ import annotations", ""]
@@ -163,7 +163,7 @@ class ModuleText(ExportFacts):
             "        seed = int(torch.randint(1 << 62, ()).item())",
         ]
         doc = (self.function.__doc__ or "").strip().splitlines()
-        said = plain(doc[0]) if doc else "Fused where kernels take the arguments, plain torch elsewhere."
+        said = in_docstring(doc[0]) if doc else "Fused where kernels take the arguments, plain torch elsewhere."
         call = f"_{self.name}_op({given})"
         if not self.saved:
             body = wrapped(f"return {call}", "    ")

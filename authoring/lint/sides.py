@@ -176,8 +176,7 @@ def _keeps_places(side: Value, culprit: Node) -> bool:
         node = waiting.pop().node
         if node is culprit:
             return True
-        op = OPS.of(node.schema)
-        for inner in node.inputs if op is not None and op.has(Trait.POINTWISE) else ():
+        for inner in node.inputs if OPS.has(node.schema, Trait.POINTWISE) else ():
             if inner not in seen and is_tensor(inner.type):
                 seen.add(inner)
                 waiting.append(inner)

@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping
 
+from ...compiler.codegen.wrapping import in_docstring
 from ...compiler.types.types import ListType, OptionalType, TupleType, Type, is_tensor
 from ...runtime.face.function import Function
 from ...runtime.face.units.unit import CompilationUnit
@@ -69,7 +70,7 @@ def stub_of(function: Function, called: Mapping[str, str]) -> str:
     doc = function.__doc__
     if not doc:
         return f"{head} ...\n"
-    return f'{head}\n    """{_plain(doc.strip())}"""\n'
+    return f'{head}\n    """{in_docstring(doc.strip())}"""\n'
 
 
 def python_name(type: Type) -> str:
@@ -94,7 +95,3 @@ def _literal(value: object) -> str:
 
 def _joined(texts: Iterable[str]) -> str:
     return ", ".join(texts)
-
-
-def _plain(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')

@@ -9,8 +9,7 @@ from ..ops.registry import OPS, Trait
 
 def is_random(node: Node) -> bool:
     """Whether an op draws random numbers."""
-    op = OPS.of(node.schema)
-    return op is not None and op.has(Trait.RANDOM)
+    return OPS.has(node.schema, Trait.RANDOM)
 
 
 def draws(graph: Graph) -> bool:
@@ -23,8 +22,7 @@ def runs_any(graph: Graph, traits: Trait) -> bool:
     pending, seen = [graph], {graph}
     while pending:
         for node in pending.pop().all_nodes():
-            op = OPS.of(node.schema)
-            if op is not None and op.has(traits):
+            if OPS.has(node.schema, traits):
                 return True
             called = called_graph(node, graph)
             if called is not None and called not in seen:

@@ -221,6 +221,5 @@ def _take_from_whole(df: Graph, node: Node) -> None:
 
 
 def _is_shape_query(node: Node) -> bool:
-    op = OPS.of(node.schema)
-    is_query = op is not None and op.has(Trait.SHAPE_ONLY) and bool(node.inputs)
+    is_query = OPS.has(node.schema, Trait.SHAPE_ONLY) and bool(node.inputs)
     return is_query and not any(is_tensor(value.type) for value in node.outputs)

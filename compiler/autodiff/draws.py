@@ -57,8 +57,7 @@ def settle_draws(node: Node, functions: dict[str, Callee]) -> str:
 def _draw_in_front(node: Node, functions: dict[str, Callee], name: str) -> str:
     drawing, callee = given_draws(functions[name])
     functions.setdefault(f"{name}.given", callee)
-    assert node.owner is not None
-    builder = Builder(node.owner, node, node.span)
+    builder = Builder.in_front_of(node)
     env: dict[Value, Value] = dict(zip(drawing.inputs, node.inputs, strict=True))
     for value in copy_nodes(drawing.body, env, builder.insert):
         node.add_input(value)
@@ -145,7 +144,7 @@ def _definition(node: Node) -> Node | None:
     assert callee is not None and callee.pair is None, f"{node.kind} draws, so its library function has no backward"
     assert node.owner is not None and node.previous is not None
     before = node.previous
-    builder = Builder(node.owner, node, node.span)
+    builder = Builder.in_front_of(node)
     env: dict[Value, Value] = dict(zip(callee.graph.inputs, node.inputs, strict=True))
     replace_node(node, copy_nodes(callee.graph.body, env, builder.insert, node.span))
     return before.next

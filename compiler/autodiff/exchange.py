@@ -20,7 +20,7 @@ from ..analysis.draws import draws
 from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.kinds import KindTrait, kinds_with
-from ..ir.node import Node, Value, copy_nodes
+from ..ir.node import Value, copy_nodes
 from ..ops.registry import OPS, Op, Trait
 from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..types.types import is_tensor, leaf_of
@@ -67,8 +67,7 @@ def exchange_tensors(gradient: Gradient) -> Exchange:
 def _is_own_tensor(value: Value) -> bool:
     """Whether a value is a tensor that is no view of another one, as far as the op that makes it says."""
     node = value.node
-    op = OPS.of(node.schema)
-    is_view = node.kind in _SAME_VALUE or (op is not None and op.has(Trait.VIEW | Trait.MAY_ALIAS))
+    is_view = node.kind in _SAME_VALUE or OPS.has(node.schema, Trait.VIEW | Trait.MAY_ALIAS)
     return is_tensor(value.type) and not is_view
 
 
@@ -126,9 +125,4 @@ def _tells(op: Op) -> bool:
 
 def _is_of_shape(value: Value) -> bool:
     """Whether nothing is asked of a tensor but its size and kind."""
-    return all(_asks_for_shape(use.user) for use in value.uses)
-
-
-def _asks_for_shape(node: Node) -> bool:
-    op = OPS.of(node.schema)
-    return op is not None and op.has(Trait.SHAPE_ONLY)
+    return all(OPS.has(use.user.schema, Trait.SHAPE_ONLY) for use in value.uses)

@@ -166,8 +166,7 @@ def _moved_by_op(builder: Builder, node: Node, given: Sequence[Answer]) -> Seque
 
 def _computed(builder: Builder, node: Node, given: Sequence[Answer]) -> Sequence[Answer]:
     """Results of an op or a call: they require a gradient if an operand does, and if they are floating tensors."""
-    op = OPS.of(node.schema)
-    if op is not None and op.has(_WITHOUT):
+    if OPS.has(node.schema, _WITHOUT):
         return [False] * len(node.outputs)
     joined = _any(builder, given)
     found: list[Answer] = []

@@ -171,8 +171,7 @@ def _may_be_inside(node: Node, graph: Graph) -> bool:
 def has_effect(node: Node) -> bool:
     """Whether the node, or one inside it, has a side effect or may have one."""
     for inner in walk([node]):
-        op = OPS.of(inner.schema)
-        if op is not None and op.has(Trait.SIDE_EFFECT):
+        if OPS.has(inner.schema, Trait.SIDE_EFFECT):
             return True
         if inner.kind == "prim::CallFunction":
             return True

@@ -30,7 +30,7 @@ class Unrecorded:
 
 def unrecorded(graph: Graph) -> Unrecorded | None:
     """None where nothing that the function gives keeps a gradient, and it asks for none."""
-    copied = graph.without_closure() if graph.returns_closure else graph.copy()
+    copied = graph.plain_copy()
     pending = [*copied.all_nodes()]
     while pending:
         node = pending.pop()

@@ -48,3 +48,8 @@ def _arguments(text: str) -> list[str]:
             parts.append(text[start:position].strip())
             start = position + 1
     return [*parts, text[start:].strip()]
+
+
+def in_docstring(text: str) -> str:
+    """Text that may stand in a docstring."""
+    return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')

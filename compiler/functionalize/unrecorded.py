@@ -21,6 +21,7 @@ from ..types.types import (
     VariableType,
     is_differentiable,
     is_tensor,
+    leaf_of,
 )
 from .arguments import ask_itself, gives_elements, is_itself
 
@@ -117,13 +118,7 @@ def inline_call(graph: Graph, call: Node) -> list[Node]:
 def _only_moves(node: Node) -> bool:
     """Whether an op on lists makes no new tensor: `l[0]`, `l.append(x)`."""
     assert node.schema is not None
-    return any(isinstance(_innermost(result.type), VariableType) for result in node.schema.returns)
-
-
-def _innermost(type: Type) -> Type:
-    while isinstance(type, OptionalType | ListType):
-        type = type.element
-    return type
+    return any(isinstance(leaf_of(result.type), VariableType) for result in node.schema.returns)
 
 
 def may_carry(type: Type) -> bool:

@@ -74,9 +74,8 @@ def _replace(node: Node, find: Callable[[Op], Callee | None]) -> Node | None:
     callee = find(op) if op is not None else None
     if callee is None:
         return None
-    assert node.owner is not None
     previous = node.previous
-    builder = Builder(node.owner, node, node.span)
+    builder = Builder.in_front_of(node)
     body = callee.graph.without_closure()
     env = dict(zip(body.inputs, node.inputs, strict=True))
     # A kernel tells of the user's line, not of the library's.

@@ -150,7 +150,7 @@ def fuse(
     Without `tiled`, no program holds a small tensor whole, and reads of it at indices besides: where a result is to lie
     in its memory, these are over before.
     """
-    return _planned(_own_copy(graph), arguments, supports, graph.name, split=split, tiled=tiled)
+    return _planned(graph.plain_copy(), arguments, supports, graph.name, split=split, tiled=tiled)
 
 
 def require_one_program(graph: Graph, arguments: Sequence[ArgumentFacts]) -> None:
@@ -164,7 +164,7 @@ def fuse_groups(graph: Graph, arguments: Sequence[ArgumentFacts]) -> Parts | Non
 
     Each is a graph to `fuse` for the layouts that it meets. None where nothing stands between them.
     """
-    copied = _own_copy(graph)
+    copied = graph.plain_copy()
     metas = _abstract(arguments)
     known = settle_for_kernels(copied, metas)
     if run_recipe(copied, "accumulate"):
@@ -220,7 +220,7 @@ def kernel_gradient(
 def _gradient(
     graph: Graph, metas: Sequence[Any], requires_grad: Sequence[bool], policy: Policy, *, once: bool = True
 ) -> Gradient:
-    copied = _own_copy(graph)
+    copied = graph.plain_copy()
     _to_parts(copied, metas, take_apart, keep_pairs=True)
     gradient = differentiate(copied, requires_grad, temporaries=False, rounds=_rounds(copied, metas, policy))
     if not once and passes_own_backwards(copied, gradient):
@@ -249,11 +249,6 @@ def _closed(given: ArgumentFacts, atoms: Sequence[int]) -> ArgumentFacts:
     if type(given) is OpenList:
         return [_closed(given.item, atoms)] * closed(given.length, atoms)
     return given.closed(atoms) if isinstance(given, Layout) else closed(given, atoms)
-
-
-def _own_copy(graph: Graph) -> Graph:
-    plain = graph.without_closure()
-    return plain.copy() if plain is graph else plain
 
 
 def _abstract(arguments: Sequence[ArgumentFacts]) -> list[Any]:

@@ -160,8 +160,7 @@ def _is_fixed(node: Node, behind: Sequence[Node]) -> bool:
 
 
 def _has(node: Node, trait: Trait) -> bool:
-    op = OPS.of(node.schema)
-    return op is not None and op.has(trait)
+    return OPS.has(node.schema, trait)
 
 
 def _used(node: Node) -> list[Value]:

@@ -143,8 +143,7 @@ def _fills(parts: Sequence[_Part], shape: tuple[int, ...]) -> bool:
 
 
 def _join(node: Node, parts: Sequence[_Part], known: Mapping[Value, Any]) -> None:
-    assert node.owner is not None
-    builder = Builder(node.owner, node, node.span)
+    builder = Builder.in_front_of(node)
     dim, rank = parts[0].dim, known[node.output].rank
     sources = [
         part.source

@@ -62,8 +62,7 @@ def _chain(value: Value) -> list[Node] | None:
     chain: list[Node] = []
     while value.node.kind != PARAM:
         node = value.node
-        op = OPS.of(node.schema)
-        is_view = node.kind in _TAKES or (op is not None and op.has(Trait.VIEW))
+        is_view = node.kind in _TAKES or OPS.has(node.schema, Trait.VIEW)
         if not is_view or not all(_is_fixed(argument) for argument in node.inputs[1:]):
             return None
         chain.append(node)

@@ -163,10 +163,10 @@ def _widen_rounds(value: Value, taken: Value, statistics: set[Value], dtype: DTy
     reads = [use.user for use in taken.uses]
     if not all(node.kind == _ELEMENT and node.inputs[0] is taken for node in reads):
         return False
-    wide = _converted(Builder(grown.owner, grown, grown.span), grown.inputs[1], FLOAT32)  # type: ignore[arg-type]
+    wide = _converted(Builder.in_front_of(grown), grown.inputs[1], FLOAT32)
     grown.set_input(1, wide)
     if place.initial.use_count != 1:
-        begin = Builder(loop.owner, loop, loop.span)  # type: ignore[arg-type]
+        begin = Builder.in_front_of(loop)
         own = begin.node("prim::ListConstruct", (), [ListType(wide.type)]).output
         loop.set_input(loop.inputs.index(place.initial), own)
         place = place._replace(initial=own)

@@ -38,8 +38,7 @@ def require_straight(graph: Graph, known: Mapping[Value, Any]) -> None:
     Kernels are made of what results are made of, so what has none would not be done.
     """
     for node in graph.nodes:
-        op = OPS.of(node.schema)
-        if op is not None and op.has(Trait.SIDE_EFFECT):
+        if OPS.has(node.schema, Trait.SIDE_EFFECT):
             raise Unfusable(f"{node.kind} does something", node.span)
         if node.kind in ("prim::If", "prim::Loop"):
             raise Unfusable(why_left(node, known), node.span)

@@ -87,6 +87,12 @@ class Builder:
         self._next = before or (where.body if isinstance(where, Graph) else where).ret
         self.current_span = span
 
+    @classmethod
+    def in_front_of(cls, node: Node) -> Builder:
+        """One that inserts before a node, with its span."""
+        assert node.owner is not None
+        return cls(node.owner, node, node.span)
+
     @property
     def block(self) -> Block:
         """The block that nodes go into."""

@@ -77,6 +77,10 @@ class Graph:
         plain.body.ret.replace_inputs([env.get(v, v) for v in self.outputs[:-1]])
         return plain
 
+    def plain_copy(self) -> Graph:
+        """A graph of its own that returns the outputs only."""
+        return self.without_closure() if self.returns_closure else self.copy()
+
     def text(self, *, with_spans: bool = False, alone: bool = False) -> str:
         """The graph's text, and behind it, unless it is to stand `alone`, the texts of what it calls.
 

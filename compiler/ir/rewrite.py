@@ -64,7 +64,7 @@ def program_order(graph: Graph) -> Iterator[Node]:
 def replace_value(value: Value, by: Value, before: Node) -> None:
     """Make users of `value` use `by`; where `by` is known less precisely, through a cast made before a node."""
     if not is_subtype(by.type, value.type):
-        by = Builder(_block(before), before, before.span).cast(by, value.type)
+        by = Builder.in_front_of(before).cast(by, value.type)
     if not by.name_hint:
         by.name_hint = value.name_hint
     value.replace_uses_with(by)
@@ -106,7 +106,7 @@ def precise_type(value: Any, declared: Type) -> Type:
 
 def replace_by_constant(node: Node, value: Any) -> Node:
     """Put a prim::Constant in the place of a node with one output; returns the node after it."""
-    builder = Builder(_block(node), node, node.span)
+    builder = Builder.in_front_of(node)
     return replace_node(node, [builder.constant(value, precise_type(value, node.output.type))])
 
 
@@ -122,11 +122,6 @@ def is_commutative(node: Node) -> bool:
         return False
     rest = zip(op.schema.arguments[2:], node.inputs[2:], strict=True)
     return all(constant_of(value) == argument.default for argument, value in rest)
-
-
-def _block(node: Node) -> Block:
-    assert node.owner is not None
-    return node.owner
 
 
 def with_item_added(b: Builder, whole: Value, single: Value) -> Value:

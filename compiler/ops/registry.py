@@ -210,6 +210,11 @@ class Registry:
         """The op that declared a schema; None for functions and for nodes without one."""
         return self._by_schema.get(schema) if schema is not None else None
 
+    def has(self, schema: FunctionSchema | None, traits: Trait) -> bool:
+        """Whether the op that declared a schema has any of the traits; False where there is no such op."""
+        op = self.of(schema)
+        return op is not None and op.has(traits)
+
     def named(self, full_name: str) -> Op:
         """The op of a kind such as `aten::add.Tensor`; KeyError where there is none."""
         base, _, overload = full_name.rpartition("::")[2].partition(".")

@@ -51,11 +51,6 @@ def batch_matmuls(graph: Graph) -> bool:
     return changed
 
 
-def _builder(node: Node) -> Builder:
-    assert node.owner is not None
-    return Builder(node.owner, node, node.span)
-
-
 # Trees
 
 
@@ -90,7 +85,7 @@ def _batch_tree(root: Node) -> bool:
             return False
     if len(leaves) < MIN_TREE:
         return False
-    builder = _builder(root)
+    builder = Builder.in_front_of(root)
     assert root.owner is not None
     order = {node: i for i, node in enumerate(root.owner.nodes)}
     leaves.sort(key=order.__getitem__)
@@ -137,7 +132,7 @@ def _batch_sides(block: Block, side: int) -> bool:
 
 
 def _batch(value: Value, batch: list[Node], side: int) -> None:
-    builder = _builder(batch[0])
+    builder = Builder.in_front_of(batch[0])
     others = builder.list([node.inputs[1 - side] for node in batch])
     made = builder.op("prim::mm_shared_right" if side else "prim::mm_shared_left", value, others)
     results = builder.node("prim::ListUnpack", [made], [node.output.type for node in batch]).outputs

@@ -38,8 +38,7 @@ def _decompose(node: Node) -> Node | None:
     rule = _PARTS.get(node.kind)
     if rule is None or not all(_is_full_float(v) for v in node.inputs if isinstance(v.type, TensorType)):
         return None
-    assert node.owner is not None
-    made = rule(Builder(node.owner, node, node.span), node)
+    made = rule(Builder.in_front_of(node), node)
     return replace_node(node, [made]) if made is not None else None
 
 

@@ -180,8 +180,7 @@ def _make_as_needed(empty: Iterable[Node]) -> bool:
             wanted = next((v.type for v in handed_to(*use) if not is_subtype(node.output.type, v.type)), None)
             if wanted is not None:
                 if wanted not in made:
-                    assert node.owner is not None
-                    made[wanted] = Builder(node.owner, node, node.span).node(_CONSTRUCT, (), [wanted]).output
+                    made[wanted] = Builder.in_front_of(node).node(_CONSTRUCT, (), [wanted]).output
                 use.user.set_input(use.index, made[wanted])
                 changed = True
     return changed

@@ -31,9 +31,7 @@ from ..types.types import NONE, UNDEFINED, Type
 
 def specialize_types(graph: Graph) -> bool:
     """Replace inputs of the types None and Undefined by the only value of their type."""
-    first = graph.body.param.next
-    assert first is not None
-    builder = Builder(graph, before=first, span=graph.span)
+    builder = Builder(graph, before=graph.body.param.next, span=graph.span)
     changed = False
     for value in graph.inputs:
         make = _VALUES.get(value.type)

@@ -50,7 +50,7 @@ class _References:
         for node in problem.nodes:
             if _hands_on(node):
                 self._handed_on[node.output] = self.operands(node)
-            elif not _asks_for_shape(node):
+            elif not OPS.has(node.schema, Trait.SHAPE_ONLY):
                 self._refer(self.operands(node), node)
         plain = problem.plain
         self._refer(self._entries(residuals_of(plain, plain.f.inputs, plain.f.outputs)), None)
@@ -127,15 +127,10 @@ def _is_mirrored(problem: Problem, node: Node) -> bool:
 
     Numbers are kept, and shapes of tensors: they hold none of them. What hands values on is none of its own.
     """
-    makes_memory = any(may_hold_memory(value) for value in node.outputs) and not _asks_for_shape(node)
+    makes_memory = any(may_hold_memory(value) for value in node.outputs) and not OPS.has(node.schema, Trait.SHAPE_ONLY)
     return makes_memory and not _hands_on(node) and problem.recomputable(node)
 
 
 def _hands_on(node: Node) -> bool:
     """Whether the results of a node are its operands."""
     return has(node, KindTrait.WHOLE | KindTrait.SAME_VALUE)
-
-
-def _asks_for_shape(node: Node) -> bool:
-    op = OPS.of(node.schema)
-    return op is not None and op.has(Trait.SHAPE_ONLY)

@@ -139,8 +139,4 @@ def is_light(node: Node) -> bool:
 
 def is_repeatable(node: Node) -> bool:
     """Whether a node, and all inside it, may run a second time: it is neither random nor has it an effect."""
-    for inner in walk([node]):
-        op = OPS.of(inner.schema)
-        if inner.kind == "prim::CallFunction" or (op is not None and op.has(_NEVER)):
-            return False
-    return True
+    return not any(one.kind == "prim::CallFunction" or OPS.has(one.schema, _NEVER) for one in walk([node]))

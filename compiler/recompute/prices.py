@@ -113,8 +113,7 @@ def _passed_on(user: Node, index: int) -> list[Value]:
 
 
 def _is_fusible(node: Node) -> bool:
-    op = OPS.of(node.schema)
-    return node.kind == "prim::AutogradAdd" or (op is not None and op.has(_FUSIBLE | Trait.SHAPE_ONLY))
+    return node.kind == "prim::AutogradAdd" or OPS.has(node.schema, _FUSIBLE | Trait.SHAPE_ONLY)
 
 
 def _multiply_adds(problem: Problem, node: Node) -> int:

@@ -25,8 +25,7 @@ _ALIASES = kinds_with(KindTrait.SAME_VALUE | KindTrait.PART | KindTrait.WHOLE) |
 
 def is_alias(node: Node) -> bool:
     """Whether the results of a node share the memory of its operands."""
-    op = OPS.of(node.schema)
-    return node.kind in _ALIASES or (op is not None and op.has(Trait.VIEW))
+    return node.kind in _ALIASES or OPS.has(node.schema, Trait.VIEW)
 
 
 def size_of(abstract: Abstract) -> int | None:

@@ -231,8 +231,7 @@ class _PlacementWalk:
 
     def _numbers(self, node: Node, places: Sequence[Any]) -> None:
         """Sizes are followed on their own; what elements say, whole tensors have to say."""
-        op = OPS.of(node.schema)
-        if op is not None and op.has(Trait.RANDOM):
+        if OPS.has(node.schema, Trait.RANDOM):
             raise Forbidden("random numbers would be drawn for each part", node)
         known = all(is_known(self.known.get(value, UNKNOWN)) for value in node.outputs)
         if not known and not _all_whole(places):
@@ -245,8 +244,7 @@ class _PlacementWalk:
         )
 
     def _require_same_numbers(self, node: Node, name: str) -> None:
-        op = OPS.of(node.schema)
-        is_of_shapes = name in _OF_SHAPES or (op is not None and op.has(Trait.SHAPE_ONLY))
+        is_of_shapes = name in _OF_SHAPES or OPS.has(node.schema, Trait.SHAPE_ONLY)
         if not is_of_shapes and self._differs(node, node.inputs):
             raise Forbidden("the size of the whole is computed with, and each device has another one", node)
 

@@ -34,12 +34,8 @@ def specialize_optionals(graph: Graph, absent: Collection[int]) -> Graph:
           %y : Tensor = aten::mul.Tensor(%x, %bias.1)
           return (%y)
     """
-    specialized = graph.without_closure()
-    if specialized is graph:
-        specialized = graph.copy()
-    first = specialized.body.param.next
-    assert first is not None
-    builder = Builder(specialized, before=first, span=graph.span)
+    specialized = graph.plain_copy()
+    builder = Builder(specialized, before=specialized.body.param.next, span=graph.span)
     changed = False
     for index, value in enumerate(specialized.inputs):
         if not isinstance(value.type, OptionalType) or not value.use_count:

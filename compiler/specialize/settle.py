@@ -115,9 +115,7 @@ def _drop_undefined(graph: Graph, arguments: Sequence[Any]) -> None:
     absent = [v for v, given in zip(graph.inputs, arguments, strict=True) if given is None and v.use_count]
     for value in absent:
         if isinstance(value.type, TensorType):
-            first = graph.body.param.next
-            assert first is not None
-            zero = Builder(graph, before=first).undefined()
+            zero = Builder(graph, before=graph.body.param.next).undefined()
             value.replace_uses_with(zero)
 
 
@@ -175,8 +173,7 @@ def _open(node: Node, known: Mapping[Value, Any]) -> bool:
     used = [value for value in node.outputs if value.use_count]
     if UNKNOWN in defined or not used:
         return False
-    assert node.owner is not None
-    builder = Builder(node.owner, node, node.span)
+    builder = Builder.in_front_of(node)
     for value in used:
         value.replace_uses_with(builder.undefined())
     return True
@@ -185,9 +182,8 @@ def _open(node: Node, known: Mapping[Value, Any]) -> bool:
 def _leave_out(node: Node, known: Mapping[Value, Any]) -> bool:
     """Put a prim::AutogradZero in the place of each tensor that an op is told to leave out of its results."""
     absent = [v for v in node.outputs if v.use_count and v in known and known[v] is None and is_tensor(v.type)]
-    assert node.owner is not None
     for value in absent:
-        builder = Builder(node.owner, node, node.span)
+        builder = Builder.in_front_of(node)
         value.replace_uses_with(builder.undefined())
     return bool(absent)
 
@@ -196,8 +192,7 @@ def _make_zeros(node: Node, known: Any) -> bool:
     """Zeros for a list of tensors, one by one."""
     if not isinstance(known, list) or not all(isinstance(item, Meta) for item in known):
         return False
-    assert node.owner is not None
-    builder = Builder(node.owner, node, node.span)
+    builder = Builder.in_front_of(node)
     zeros = [builder.op("aten::zeros", list(item.shape), item.dtype.code, None, None, None) for item in known]
     replace_node(node, [builder.node("prim::ListConstruct", zeros, [node.output.type]).output])
     return True
@@ -207,8 +202,7 @@ def _make_undefined(node: Node, known: Any) -> bool:
     """Undefined gradients of tensors, one by one."""
     if not isinstance(known, list) or not is_tensor_list(node.output.type):
         return False
-    assert node.owner is not None
-    builder = Builder(node.owner, node, node.span)
+    builder = Builder.in_front_of(node)
     zeros = [builder.undefined()] * len(known)
     replace_node(node, [builder.node("prim::ListConstruct", zeros, [node.output.type]).output])
     return True
@@ -219,8 +213,7 @@ def _fill(node: Node, known: Sequence[Any]) -> bool:
     gradients, primal = known
     if not isinstance(primal, list) or not all(isinstance(item, Meta) for item in primal):
         return False
-    assert node.owner is not None
-    builder = Builder(node.owner, node, node.span)
+    builder = Builder.in_front_of(node)
     if gradients is None:
         replace_node(node, [builder.op("prim::grad_zeros", node.inputs[1])])
         return True
@@ -247,8 +240,7 @@ def _add_lists(node: Node, known: Sequence[Any]) -> bool:
     """The sum of two lists of tensors, tensor by tensor."""
     if not all(isinstance(one, list) and all(item is None or isinstance(item, Meta) for item in one) for one in known):
         return False
-    assert node.owner is not None
-    builder = Builder(node.owner, node, node.span)
+    builder = Builder.in_front_of(node)
     parts = [_unpacked(builder, value, metas) for value, metas in zip(node.inputs, known, strict=True)]
     sums = [_sum(builder, *pair) for pair in zip(*parts, strict=True)]
     replace_node(node, [builder.node("prim::ListConstruct", sums, [node.output.type]).output])

@@ -45,9 +45,7 @@ def straighten(graph: Graph, shapes: Sequence[Abstract], *, keep_pairs: bool = T
           %y : Tensor[float32, rank=1] = aten::tanh(%1)
           return (%y)
     """
-    straight = graph.without_closure()
-    if straight is graph:
-        straight = graph.copy()
+    straight = graph.plain_copy()
     inline_functions(straight, keep_pairs=keep_pairs)
     try:
         known = propagate_shapes(straight, shapes)
@@ -89,8 +87,7 @@ def trips_of(loop: Node, known: Mapping[Value, Abstract]) -> int | None:
 def write_out(loop: Node, trips: int) -> None:
     """Put so many rounds of a loop in its place."""
     (body,) = loop.blocks
-    assert loop.owner is not None
-    builder = Builder(loop.owner, loop, loop.span)
+    builder = Builder.in_front_of(loop)
     state = entering(loop)
     for index in range(trips):
         env: dict[Value, Value] = dict(zip(body.inputs, [builder.constant(index), *state], strict=True))

@@ -75,9 +75,8 @@ def with_ops(graph: Graph) -> Graph:
     for node in [node for node in graph.all_nodes() if _calls_formula(node)]:
         kind = node.attr("callee")
         schema = OPS.named(kind).schema
-        assert node.owner is not None
         types = [value.type for value in node.outputs]
-        made = Builder(node.owner, node, node.span).node(kind, node.inputs, types, schema=schema)
+        made = Builder.in_front_of(node).node(kind, node.inputs, types, schema=schema)
         replace_node(node, made.outputs)
     return graph
 
@@ -143,15 +142,13 @@ def _drop_missing(graph: Graph) -> None:
         states.visit(node)
     values = (value for node in graph.all_nodes() for value in node.outputs)
     missing = [value for value in values if value.type != UNDEFINED and states[value] is State.ZERO]
-    first = graph.body.param.next
-    assert first is not None
     if missing:
-        zero = Builder(graph, before=first).undefined()
+        zero = Builder(graph, before=graph.body.param.next).undefined()
         for value in missing:
             value.replace_uses_with(zero)
     for node in [node for node in graph.all_nodes() if node.kind == "prim::grad_list"]:
         if node.inputs[0].type == UNDEFINED and node.owner is not None:
-            replace_node(node, [Builder(node.owner, node, node.span).op("prim::grad_zeros", node.inputs[1])])
+            replace_node(node, [Builder.in_front_of(node).op("prim::grad_zeros", node.inputs[1])])
 
 
 def _narrow_carried(graph: Graph) -> None:

@@ -20,12 +20,6 @@ MAX_INLINED = 20_000
 _INLINING = ("inline", "inline_keeping_pairs", "decompose")
 
 
-def own_copy(graph: Graph) -> Graph:
-    """A copy that passes may change, without the closure that the graph may return."""
-    plain = graph.without_closure()
-    return plain.copy() if plain is graph else plain
-
-
 def compile_graph(
     graph: Graph,
     spec: ArgumentSpec | None,
@@ -38,7 +32,7 @@ def compile_graph(
 
     `exact` says that sums are computed in their order, which is the same under every policy.
     """
-    copied = own_copy(graph)
+    copied = graph.plain_copy()
     if spec is not None:
         for value, type in zip(copied.inputs, spec.types([v.type for v in copied.inputs]), strict=True):
             value.type = type
@@ -86,7 +80,7 @@ def prepare_on_device(graph: Graph) -> None:
 
 def device_graph(graph: Graph) -> Graph:
     """A copy for what runs graphs on another device, whose planner decomposes and batches ops by itself."""
-    copied = own_copy(graph)
+    copied = graph.plain_copy()
     for name in stages(differentiable=False):
         run_stage(copied, name, on_device=True)
     return copied
@@ -94,7 +88,7 @@ def device_graph(graph: Graph) -> Graph:
 
 def fallback_graph(graph: Graph) -> Graph:
     """A copy on which only what must run has run."""
-    copied = own_copy(graph)
+    copied = graph.plain_copy()
     run_stage(copied, "required")
     return copied
 

@@ -49,9 +49,7 @@ def specialized(df: Graph, types: Sequence[Type]) -> Graph:
           return (%3)
     """
     graph = df.copy()
-    first = graph.body.param.next
-    assert first is not None
-    builder = Builder(graph, before=first)
+    builder = Builder(graph, before=graph.body.param.next)
     for value, type in zip(graph.inputs, types, strict=False):
         if type == UNDEFINED:
             value.replace_uses_with(builder.undefined())

@@ -45,7 +45,7 @@ def list_parts(parts: Parts, given: Sequence[Any], supports: Supports, split: Sp
         if node.kind == KIND:
             made[node] = _planned(node, parts.graph, known, supports, split)
     programs = tuple([found for found in made.values() if isinstance(found, Program)])
-    products = [node.kind for node in parts.borders if _is_product(node)]
+    products = [node.kind for node in parts.borders if OPS.has(node.schema, Trait.MATMUL)]
     return ListedParts(programs, tuple(_lines(parts, made)), tuple(products))
 
 
@@ -64,11 +64,6 @@ def bytes_between(f: Graph, known: Mapping[Value, Any], real: int, captured: Seq
 
     kept = dict.fromkeys(f.outputs[i] for i in captured if i >= real)
     return sum(size_of(known.get(value)) or 0 for value in kept if not is_shown(value))
-
-
-def _is_product(node: Node) -> bool:
-    op = OPS.of(node.schema)
-    return op is not None and op.has(Trait.MATMUL)
 
 
 def given_for(known: Any) -> Any:

@@ -206,8 +206,7 @@ _OWN: dict[str, Callable[..., Any]] = {
 
 def _is_recorded(node: Node) -> bool:
     """Whether a gradient may flow through a node that computes something."""
-    op = OPS.of(node.schema)
-    if op is not None and op.has(_WITHOUT_DERIVATIVE):
+    if OPS.has(node.schema, _WITHOUT_DERIVATIVE):
         return False
     flows_in = any(_may_hold_variable(value.type) for value in node.inputs)
     return flows_in and any(is_differentiable(value.type) for value in node.outputs)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ....compiler.codegen.triton.layout import Dimension, layout_of
 from ....compiler.codegen.triton.module import constants, emit_triton, parameter_names
+from ....compiler.codegen.wrapping import in_docstring
 from ....compiler.kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder
 from ....compiler.kernel_ir.kernel import Axis, Definition, Kernel, Reduce, Statement
 from ....compiler.kernel_ir.passed_sizes import passed_sizes, size_parameter
@@ -122,7 +123,7 @@ class _KernelFunction:
         lines = dict.fromkeys(line for line in found if not line.startswith("def "))
         if not lines:
             return [f'    """{shown}"""']
-        return [f'    """{shown}', "", *(f"    {plain(line)}" for line in lines), '    """']
+        return [f'    """{shown}', "", *(f"    {in_docstring(line)}" for line in lines), '    """']
 
     def _named_counts(self, line: str) -> str:
         """How many chunks there are is computed where the kernel is launched."""
@@ -240,11 +241,6 @@ def _wrapped(line: str) -> list[str]:
     if not line.strip() or '"""' in line:
         return [line.rstrip()]
     return wrapped(line.lstrip(), margin)
-
-
-def plain(text: str) -> str:
-    """Text that may stand in a docstring."""
-    return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
 
 
 def renamed_like(kernel: Kernel, first: Kernel) -> Kernel:

@@ -69,6 +69,11 @@ class FixedEntry:
 RecipeEntry: TypeAlias = TensorEntry | PlainEntry | ExampleEntry | FixedEntry
 
 
+def entry_of(value: Any) -> RecipeEntry:
+    """The entry of an argument as it was given."""
+    return ExampleEntry(value) if isinstance(value, np.ndarray) else PlainEntry(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """One entry per parameter. `dtype` is that of every floating array."""

@@ -252,8 +252,7 @@ def _mark_mirrored(loop: Node) -> None:
 
 def _is_of_shape(node: Node) -> bool:
     """Whether a node asks for no more than a size or a dtype of a tensor, which never fails where there is one."""
-    op = OPS.of(node.schema)
-    shape_only = op is not None and op.has(Trait.SHAPE_ONLY) and len(node.inputs) == len(node.outputs) == 1
+    shape_only = OPS.has(node.schema, Trait.SHAPE_ONLY) and len(node.inputs) == len(node.outputs) == 1
     return shape_only and is_tensor(node.inputs[0].type) and not is_tensor(node.output.type)
 
 

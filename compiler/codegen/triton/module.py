@@ -46,7 +46,7 @@ from ...types.dtypes import (
 from ...types.open_sizes import is_open
 from ..naming import Names
 from ..text import Unsupported
-from ..wrapping import WIDTH, wrapped
+from ..wrapping import WIDTH, in_docstring, wrapped
 from .body import INDENT, TritonBody
 from .expressions import OpenLines, is_sine
 from .helpers import HELPERS, with_mentioned
@@ -265,8 +265,8 @@ class _TritonModule:
             source = span.source.line(span.line).strip()
             places[f"{span.source.filename}:{span.line}: {source}"] = None
         if not places:
-            return f'"""{_plain(lines[0])}"""'
-        lines += ["", *(_plain(place) for place in places)]
+            return f'"""{in_docstring(lines[0])}"""'
+        lines += ["", *(in_docstring(place) for place in places)]
         return '"""' + "\n".join(lines) + '\n"""'
 
     def _size(self, axis: Axis) -> int:
@@ -373,8 +373,3 @@ def _decoded(flat: str, dimension: Dimension, axis: Axis) -> str:
     if position:
         text = f"{text} % {Dimension('', (axis,), 'whole').bound.at(0)}"
     return text
-
-
-def _plain(text: str) -> str:
-    """Text that may stand in a docstring."""
-    return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')

@@ -118,8 +118,7 @@ def _is_turned(memory: MemoryPlacement, node: Node) -> bool:
 
 
 def _is_drawn_view(memory: MemoryPlacement, node: Node) -> bool:
-    op = OPS.of(node.schema)
-    is_view = op is not None and op.has(Trait.VIEW) and len(node.outputs) == 1
+    is_view = OPS.has(node.schema, Trait.VIEW) and len(node.outputs) == 1
     return is_view and isinstance(node.output.type, TensorType) and node in memory.rules
 
 

@@ -94,8 +94,7 @@ class MemoryPlacement:
         pending = [value]
         for found in pending:
             for use in found.uses:
-                op = OPS.of(use.user.schema)
-                if (op is not None and op.has(Trait.VIEW)) or self._passes_on(use.user, found):
+                if OPS.has(use.user.schema, Trait.VIEW) or self._passes_on(use.user, found):
                     pending += use.user.outputs
                 elif use.user not in self.rules and self.reductions.keys().isdisjoint(use.user.outputs):
                     return False

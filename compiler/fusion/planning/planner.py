@@ -357,7 +357,7 @@ class Planner:
     def _append_extern(
         self, node: Node, results: Sequence[tuple[Value, Layout | None]], *, is_view: bool
     ) -> tuple[str, ...]:
-        if not is_view and self._is_product(node):
+        if not is_view and OPS.has(node.schema, Trait.MATMUL):
             for value in node.inputs:
                 if isinstance(self.known.get(value), Meta):
                     self.materialize(unturned(self.memory, value))
@@ -377,10 +377,6 @@ class Planner:
             names.append(self.memory.place(value, order, layout))
         self._steps.append(ExternStep(node, arguments, tuple(names), is_view))
         return tuple(names)
-
-    def _is_product(self, node: Node) -> bool:
-        op = OPS.of(node.schema)
-        return op is not None and op.has(Trait.MATMUL)
 
     def _argument(self, value: Value) -> Passed:
         """A value as a step or the program names it: tensors by name, what is known as it is."""

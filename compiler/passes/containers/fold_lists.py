@@ -52,8 +52,7 @@ def _put_together(node: Node, items: list[Value]) -> None:
     if not node.output.use_count:
         node.destroy()
         return
-    assert node.owner is not None
-    made = Builder(node.owner, node, node.span).node(LIST, items, [node.output.type])
+    made = Builder.in_front_of(node).node(LIST, items, [node.output.type])
     replace_node(node, [made.output])
 
 

@@ -54,19 +54,15 @@ def follow_lists(df: Graph) -> bool:
     return changed
 
 
-def _builder(node: Node) -> Builder:
-    assert node.owner is not None
-    return Builder(node.owner, node, node.span)
-
-
 def _sum(node: Node, there: set[Value]) -> Value | None:
     """The sum of two gradients that are there, or of such a list and one in which one item is."""
     left, right = node.inputs
     if is_tensor(left.type) or is_tensor(right.type):
-        return _builder(node).op("aten::add.Tensor", left, right) if there.issuperset((left, right)) else None
+        are_there = there.issuperset((left, right))
+        return Builder.in_front_of(node).op("aten::add.Tensor", left, right) if are_there else None
     for whole, single in ((left, right), (right, left)):
         if whole in there and _single_item(single) is not None:
-            return with_item_added(_builder(node), whole, single)
+            return with_item_added(Builder.in_front_of(node), whole, single)
     return None
 
 

@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from ...ir.builder import Builder
 from ...ir.graph import Graph
 from ...ir.kinds import flow_of
-from ...ir.node import Block, Node, Value
+from ...ir.node import Node, Value
 from ...ir.rewrite import replace_node, rewrite_nodes
 from ...types.types import TupleType, Type, is_subtype
 
@@ -94,8 +94,7 @@ def _split_definitions(node: Node, fixed: int, which: Sequence[bool], before: No
 def _elements(value: Value, before: Node) -> list[Value]:
     if value.node.kind == "prim::TupleConstruct":
         return value.node.inputs
-    assert before.owner is not None
-    return Builder(before.owner, before, before.span).unpack(value)
+    return Builder.in_front_of(before).unpack(value)
 
 
 def _cancel(node: Node) -> Node | None:
@@ -105,7 +104,7 @@ def _cancel(node: Node) -> Node | None:
         return None
     made = node.inputs[0].node
     if made.kind == "prim::Uninitialized":
-        builder = Builder(_owner(node), node, node.span)
+        builder = Builder.in_front_of(node)
         return replace_node(node, [builder.uninitialized(value.type) for value in node.outputs])
     if made.kind != "prim::TupleConstruct":
         return None
@@ -125,8 +124,3 @@ def _remove_unused(graph: Graph) -> None:
     for node in reversed(list(graph.all_nodes())):
         if node.kind in _TUPLE_KINDS and not any(value.use_count for value in node.outputs):
             node.destroy()
-
-
-def _owner(node: Node) -> Block:
-    assert node.owner is not None
-    return node.owner

@@ -58,8 +58,7 @@ def _added_one_by_one(node: Node) -> Node | None:
         return None
     if not any(part_of(value) for value in inner.inputs[:2]):
         return None
-    assert node.owner is not None
-    builder = Builder(node.owner, node, node.span)
+    builder = Builder.in_front_of(node)
     # What may be undefined in one of the sums may be so in the other.
     operands = [node.inputs[0], inner.inputs[0]]
     if "prim::AutogradAdd" in (node.kind, inner.kind):
@@ -80,8 +79,7 @@ def _add_part(node: Node) -> bool:
     if part is None:
         return False
     uncover(value)
-    assert node.owner is not None
-    added = Builder(node.owner, node, node.span).op(part.kind, total, part.gradient, *part.where)
+    added = Builder.in_front_of(node).op(part.kind, total, part.gradient, *part.where)
     added.type = node.output.type
     replace_node(node, [added])
     return True

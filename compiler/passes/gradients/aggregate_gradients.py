@@ -122,8 +122,7 @@ def _runs(chain: Sequence[Node], lifetimes: _Lifetimes) -> Iterator[list[Node]]:
 
 def _replace(run: Sequence[Node]) -> None:
     last = run[-1]
-    assert last.owner is not None
-    builder = Builder(last.owner, last, last.span)
+    builder = Builder.in_front_of(last)
     total = builder.op("gs::add_n", builder.list([*run[0].inputs[:2], *[node.inputs[1] for node in run[1:]]]))
     total.type = last.output.type
     replace_node(last, [total])
@@ -197,5 +196,4 @@ def _is_fresh(value: Value) -> bool:
     """Whether an array is known to be no larger than its elements: a view keeps all of what it is a view of."""
     while value.node.kind in _AS_IT_IS:
         value = value.node.inputs[0]
-    op = OPS.of(value.node.schema)
-    return op is not None and op.has(_FRESH)
+    return OPS.has(value.node.schema, _FRESH)

@@ -40,8 +40,7 @@ def open_grad_of(graph: Graph) -> bool:
 
 
 def _open(node: Node) -> None:
-    assert node.owner is not None
-    builder = Builder(node.owner, before=node, span=node.span)
+    builder = Builder.in_front_of(node)
     condition = builder.op("prim::grad_defined", node.inputs[0])
     for gradient in node.inputs[1:]:
         condition = builder.op("aten::__or__.bool", condition, builder.op("prim::grad_defined", gradient))

@@ -74,8 +74,7 @@ class _Needs(Dataflow[int]):
         if has(node, KindTrait.PART):
             # The type of what they take from says nothing of gradients, and theirs cannot promise more.
             return [*inner, *((value, _UNKNOWN) for value in node.outputs)]
-        op = OPS.of(node.schema)
-        is_constant = op is not None and op.has(_GIVEN_ONLY) and node.kind != _VIEW
+        is_constant = OPS.has(node.schema, _GIVEN_ONLY) and node.kind != _VIEW
         needed = _NO if is_constant else max(given, default=_NO)
         return [*inner, *((value, needed) for value in node.outputs)]
 

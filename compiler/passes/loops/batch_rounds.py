@@ -82,9 +82,8 @@ def _start(initial: Value, gathered: dict[Value, Value]) -> Value | Node | None:
 
 def _rebuild(loop: Node, chains: dict[Value, tuple[list[Node], Value | Node]], gathered: dict[Value, Value]) -> None:
     """The loop with lists in the place of sums."""
-    assert loop.owner is not None
     (body,) = loop.blocks
-    builder = Builder(loop.owner, loop, loop.span)
+    builder = Builder.in_front_of(loop)
     places = carried(loop)
     made = builder.node(_LOOP, loop.inputs[:2], blocks=1)
     (block,) = made.blocks
@@ -105,7 +104,7 @@ def _rebuild(loop: Node, chains: dict[Value, tuple[list[Node], Value | Node]], g
             made.add_input(start if isinstance(start, Value) else _pair(builder, start, made, type))
             results.append(_gather(parameter, products, place.result))
     block.ret.replace_inputs(results)
-    after = Builder(loop.owner, loop, loop.span)
+    after = Builder.in_front_of(loop)
     totals: list[Value] = []
     for place, output in zip(places, made.outputs, strict=True):
         totals.append(after.op("prim::mm_total", output) if place.parameter in chains else output)
@@ -140,8 +139,7 @@ def _pair(builder: Builder, product: Node, before: Node, type: Type) -> Value:
 def _gather(state: Value, products: list[Node], result: Value) -> Value:
     """Gather in the place of the last sum."""
     node = result.node
-    assert node.owner is not None
-    builder = Builder(node.owner, node, node.span)
+    builder = Builder.in_front_of(node)
     for product in products:
         state = builder.op("prim::mm_gather", state, *product.inputs)
     return state

@@ -207,8 +207,7 @@ def _never_fails(node: Node) -> bool:
 
 def _guard(loop: Node, nodes: list[Node]) -> None:
     """Compute nodes in a branch that is taken if the loop has a first round."""
-    assert loop.owner is not None
-    builder = Builder(loop.owner, loop, loop.span)
+    builder = Builder.in_front_of(loop)
     trips, entry = loop.inputs[:2]
     condition = entry
     if not isinstance(constant_of(trips), int):

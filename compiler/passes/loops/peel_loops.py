@@ -82,9 +82,8 @@ def _is_small(loop: Node) -> bool:
 
 
 def _peel(loop: Node) -> None:
-    assert loop.owner is not None
     trips, entry = loop.inputs[:2]
-    builder = Builder(loop.owner, loop, loop.span)
+    builder = Builder.in_front_of(loop)
     limit = constant_of(trips)
     if isinstance(limit, int) and limit > 0:
         condition = entry

@@ -72,7 +72,7 @@ def _is_small(body: Block) -> bool:
 
 
 def _write_out(loop: Node, trips: int) -> None:
-    builder = _builder(loop)
+    builder = Builder.in_front_of(loop)
     state = entering(loop)
     for index in range(trips):
         state = _round(builder, loop, builder.constant(index), state)
@@ -81,7 +81,7 @@ def _write_out(loop: Node, trips: int) -> None:
 
 def _take_several(loop: Node) -> None:
     """A loop of eight rounds at a time, and one for the rest."""
-    builder = _builder(loop)
+    builder = Builder.in_front_of(loop)
     trips = loop.inputs[0]
     if not _is_no_less_than_zero(trips, loop):
         trips = builder.op(_MAX, trips, 0)
@@ -138,8 +138,3 @@ def _round(builder: Builder, loop: Node, index: Value, state: list[Value]) -> li
         value if value.type == formal.type else builder.cast(value, formal.type)
         for value, formal in zip(results, loop.outputs, strict=True)
     ]
-
-
-def _builder(node: Node) -> Builder:
-    assert node.owner is not None
-    return Builder(node.owner, node, node.span)

@@ -142,7 +142,7 @@ def _write(group: list[Node], sums: dict[Node, IntSum], loop: Node) -> None:
     start, constant = None, sums[first].constant
     outside = [(value, sign) for value, sign in sums[first].terms if not _is_inside(value, body)]
     if outside and loop.owner is not None:
-        start, constant = _added(Builder(loop.owner, loop, loop.span), None, outside, constant), 0
+        start, constant = _added(Builder.in_front_of(loop), None, outside, constant), 0
     inside = [term for term in sums[first].terms if term not in outside]
     first.output.replace_uses_with(_added(here, start, inside, constant))
 
