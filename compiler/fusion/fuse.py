@@ -155,7 +155,7 @@ def fuse(
 
 def require_one_program(graph: Graph, arguments: Sequence[ArgumentFacts]) -> None:
     """Unfusable where a graph for arguments of these layouts is no straight line, which a look at it tells."""
-    copied = _own_copy(graph)
+    copied = graph.plain_copy()
     require_straight(copied, settle_for_kernels(copied, _abstract(arguments)))
 
 
