@@ -24,6 +24,7 @@ from ...types.types import INT, UNDEFINED, ListType, Type, is_differentiable, is
 from ..gradient import Gradient
 from ..reverse import Reverse, gradient_type
 from .branches import Differentiate, body_graph, owner, run_backward
+from .retold import holds_numbers, retold
 
 
 @dataclass(slots=True)
@@ -32,13 +33,17 @@ class Round:
 
     Inputs of `gradient.f` are the index, the state (`carried` values), the values from `outside`; its outputs are the
     condition, the new state, and temporaries. `kept_inputs` and `kept_outputs` are those of them that `df` takes and
-    that differ from round to round; `fixed` are those outputs that do not, computed in front of the loop.
+    that differ from round to round; `fixed` are those outputs that do not, computed in front of the loop, and `retold`
+    those that nodes of the round, `retelling`, tell its backward again, from `sizes` computed there too.
     """
 
     gradient: Gradient
     outside: list[Value]
     carried: int
     fixed: dict[int, Value] = field(default_factory=dict)
+    retold: set[int] = field(default_factory=set)
+    retelling: list[Node] = field(default_factory=list)
+    sizes: dict[Value, Value] = field(default_factory=dict)
 
     @property
     def kept_inputs(self) -> list[int]:
@@ -46,7 +51,7 @@ class Round:
 
     @property
     def kept_outputs(self) -> list[int]:
-        return [i for i in self.gradient.captured_outputs if i not in self.fixed]
+        return [i for i in self.gradient.captured_outputs if i not in self.fixed and i not in self.retold]
 
     @property
     def state(self) -> list[int]:
@@ -87,6 +92,21 @@ class Round:
                 if lacks and not is_sure(node.inputs[0]):
                     continue
                 self.fixed[i] = copy_node(node, dict(env), builder.insert).output
+        numbers = [inner for inner in env if holds_numbers(inner.type)]
+        sizes = {n.output: n for n in f.body.nodes if _is_of_shape(n) and env.get(n.inputs[0]) is not None}
+        sure = [size for size, n in sizes.items() if not lacks or is_sure(n.inputs[0])]
+        wanted = {i: f.outputs[i] for i in self.kept_outputs}
+        self.retelling, self.retold = retold(f.body, [f.inputs[0], *numbers, *sure], wanted)
+        for size in dict.fromkeys(v for node in self.retelling for v in node.inputs if v in sizes):
+            self.sizes[size] = copy_node(sizes[size], dict(env), builder.insert).output
+
+    def retell(self, builder: Builder, index: Value) -> dict[int, Value]:
+        """The numbers of a round that are not kept."""
+        f = self.gradient.f
+        env = {**self.sizes, f.inputs[0]: index, **dict(zip(f.inputs[1 + self.carried :], self.outside, strict=True))}
+        for node in self.retelling:
+            copy_node(node, env, builder.insert)
+        return {i: env[f.outputs[i]] for i in sorted(self.retold)}
 
     def run(self, builder: Builder, index: Value, state: Sequence[Value]) -> tuple[list[Value], list[Value]]:
         """Copy a round's f: its outputs, and the values to keep of it."""
@@ -142,6 +162,7 @@ def _reverse_round(
         inputs[i] = b.op("aten::__getitem__.t", values, place)
     outputs = {i: b.op("aten::__getitem__.t", values, place) for i, values in kept.outputs.items()}
     outputs.update(round.fixed)
+    outputs.update(round.retell(b, index))
     state, through = round.state, round.through
     vjps = {1 + k: g for k, g in zip(state, current, strict=False)}
     for i, values in kept.outputs.items():
@@ -251,7 +272,10 @@ def _mark_mirrored(loop: Node) -> None:
 
 
 def _is_of_shape(node: Node) -> bool:
-    """Whether a node asks for no more than a size or a dtype of a tensor, which never fails where there is one."""
+    """Whether a node asks for no more than a size or a dtype of a tensor, or for a list's length, which never fails
+    where there is one."""
+    if node.kind == "aten::len.t":
+        return True
     shape_only = OPS.has(node.schema, Trait.SHAPE_ONLY) and len(node.inputs) == len(node.outputs) == 1
     return shape_only and is_tensor(node.inputs[0].type) and not is_tensor(node.output.type)
 
