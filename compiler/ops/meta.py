@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import prod
 from operator import is_
 from typing import Any, TypeAlias
@@ -80,21 +80,36 @@ def is_known(value: Any) -> bool:
         if type(item) is OpenList:
             pending.append(item.item)
         elif isinstance(item, list | tuple):
-            pending += item[:1] if are_alike(item) else {id(each): each for each in item}.values()
+            pending += item[:1] if are_alike(item) else _apart(item)
     return True
 
 
 def are_alike(items: Sequence[Any]) -> bool:
     """Whether all elements of a list are one kind of tensor, as weights are over the layers of a model."""
-    return bool(items) and isinstance(items[0], Meta) and items.count(items[0]) == len(items)
+    if not items or not isinstance(items[0], Meta):
+        return False
+    return all(item == items[0] for item in _apart(items))
+
+
+def _apart(items: Sequence[Any]) -> Collection[Any]:
+    """The objects that stand in a list, each once. Lists are as long as loops have rounds: no step of Python for each
+    element."""
+    return dict(zip(map(id, items), items, strict=True)).values()
 
 
 def for_each(items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
     """What a function gives for each element of a list, asked once for elements that are one object, as those of equal
     layers are."""
-    found = {id(item): item for item in items}
-    results = {key: function(item) for key, item in found.items()}
-    return [results[id(item)] for item in items]
+    results = {id(item): function(item) for item in _apart(items)}
+    return list(map(results.__getitem__, map(id, items)))
+
+
+def for_pairs(left: Sequence[Any], right: Sequence[Any], function: Callable[[Any, Any], Any]) -> list[Any]:
+    """The same of two lists, element by element."""
+    keys = list(zip(map(id, left), map(id, right), strict=True))
+    pairs = dict(zip(keys, zip(left, right, strict=True), strict=True))
+    results = {key: function(*pair) for key, pair in pairs.items()}
+    return list(map(results.__getitem__, keys))
 
 
 def _is_equal(left: Any, right: Any) -> bool:
@@ -111,9 +126,7 @@ def join(left: Any, right: Any) -> Any:
     if isinstance(left, list | tuple) and type(left) is type(right) and len(left) == len(right):
         if all(map(is_, left, right)) or (are_alike(left) and left == right):
             return left
-        pairs = {(id(a), id(b)): (a, b) for a, b in zip(left, right, strict=True)}
-        joined = {key: join(*pair) for key, pair in pairs.items()}
-        return type(left)(joined[id(a), id(b)] for a, b in zip(left, right, strict=True))
+        return type(left)(for_pairs(left, right, join))
     return UNKNOWN
 
 
@@ -129,5 +142,5 @@ def is_defined(gradient: Any) -> bool | UnknownType:
         return is_defined(gradient.item)
     if not isinstance(gradient, list):
         return UNKNOWN if gradient is UNKNOWN else gradient is not None
-    found = [is_defined(item) for item in gradient]
+    found = [is_defined(item) for item in _apart(gradient)]
     return True if True in found else UNKNOWN if UNKNOWN in found else False

@@ -20,7 +20,7 @@ from ..ir.constants import TensorConstant
 from ..ir.graph import Graph
 from ..ir.node import Block, Node, Value
 from ..ops.composite import is_composite
-from ..ops.meta import UNKNOWN, Abstract, Meta, OpenList, UnknownType, is_defined, is_known, join
+from ..ops.meta import UNKNOWN, Abstract, Meta, OpenList, UnknownType, for_pairs, is_defined, is_known, join
 from ..ops.registry import OPS, Op, Trait
 from ..ops.shapes import broadcast
 from ..types.dtypes import BY_CODE, promote
@@ -229,7 +229,7 @@ def _sum_of(left: Abstract, right: Abstract) -> Abstract:
     if type(left) is OpenList:
         return added_lists(left, right, _sum_of)
     if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-        return [_sum_of(a, b) for a, b in zip(left, right, strict=True)]
+        return for_pairs(left, right, _sum_of)
     return UNKNOWN
 
 

@@ -307,3 +307,34 @@ def test_as_many_rounds_as_elements_take_no_longer_to_look_at(name: str, monkeyp
         assert [back.get(value) for value in gradient.df.outputs] == [[square] * count, square]
         taken.append(len(looked))
     assert taken[0] == taken[1] < 10, taken
+
+
+SECONDS = {
+    "a recurrence": ("x, n: int", "y = torch.sin(y) * x"),
+    "elements of a list": ("x, n: int, xs: List[Tensor]", "y = torch.sin(y) * xs[i]"),
+    "numbers of the index": ("x, n: int", "y = torch.sin(y * (0.5 * i + n)) * x"),
+}
+
+
+@pytest.mark.parametrize("name", SECONDS)
+def test_second_derivatives_take_no_longer_for_more_rounds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows from the number of a round is not kept in a list, which would have to be gone through."""
+    parameters, line = SECONDS[name]
+    source = f"def f({parameters}):\n    y = x\n    for i in range(n):\n        {line}\n    return y.sum()"
+    first = differentiate(gs.CompilationUnit(source).f.graph)
+    second = differentiate(first.df, temporaries=False)
+    looked: list[int] = []
+    visit = loops._Loop._visit
+    monkeypatch.setattr(loops._Loop, "_visit", lambda *given: looked.append(1) or visit(*given))
+    taken = []
+    for count in (5, 1000):
+        looked.clear()
+        given: list[Any] = [VECTOR, count, *([[VECTOR] * count] if "xs" in parameters else [])]
+        known = propagate_shapes(first.f, given)
+        outputs = [known.get(value, UNKNOWN) for value in first.f.outputs]
+        inputs = [outputs[i] for i in first.input_vjps] + residuals_of(first, given, outputs)
+        back = propagate_shapes(second.f, inputs)
+        outputs = [back.get(value, UNKNOWN) for value in second.f.outputs]
+        propagate_shapes(second.df, [outputs[i] for i in second.input_vjps] + residuals_of(second, inputs, outputs))
+        taken.append(len(looked))
+    assert taken[0] == taken[1], taken
