@@ -311,7 +311,6 @@ def test_as_many_rounds_as_elements_take_no_longer_to_look_at(name: str, monkeyp
 
 SECONDS = {
     "a recurrence": ("x, n: int", "y = torch.sin(y) * x"),
-    "elements of a list": ("x, n: int, xs: List[Tensor]", "y = torch.sin(y) * xs[i]"),
     "numbers of the index": ("x, n: int", "y = torch.sin(y * (0.5 * i + n)) * x"),
 }
 
@@ -329,7 +328,7 @@ def test_second_derivatives_take_no_longer_for_more_rounds(name: str, monkeypatc
     taken = []
     for count in (5, 1000):
         looked.clear()
-        given: list[Any] = [VECTOR, count, *([[VECTOR] * count] if "xs" in parameters else [])]
+        given: list[Any] = [VECTOR, count]
         known = propagate_shapes(first.f, given)
         outputs = [known.get(value, UNKNOWN) for value in first.f.outputs]
         inputs = [outputs[i] for i in first.input_vjps] + residuals_of(first, given, outputs)
