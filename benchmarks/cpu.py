@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log, prod
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -73,6 +74,13 @@ def main(arguments: Sequence[str]) -> None:
         os.execve(sys.executable, [sys.executable, __file__, *arguments], {**os.environ, **KEEPING})
     # Kernels ask for threads once, when the first of them runs; the backend is asked for when gradscript is imported.
     os.environ |= {"OMP_NUM_THREADS": str(given.threads), "GRADSCRIPT_BACKEND": "c"}
+    with TemporaryDirectory() as cache:
+        # What other runs have kept says which sizes vary.
+        os.environ["GRADSCRIPT_CACHE"] = cache
+        _run(given)
+
+
+def _run(given: argparse.Namespace) -> None:
     if given.keep:
         from cpu_growth import keep
 
@@ -87,7 +95,6 @@ def measured(threads: int, turns: int, small: bool, compiles: bool, rows: str = 
     from harness import medians
 
     torch.set_num_threads(threads)
-    functions = our_functions()
     seconds_of_byte = _copy_time()
     lines = [
         f"| ms, {threads} threads | gradscript | {' | '.join(PEERS)} | × best peer | of copy bandwidth |",
@@ -98,13 +105,15 @@ def measured(threads: int, turns: int, small: bool, compiles: bool, rows: str = 
         if not shown.startswith(rows):
             continue
         arguments = arguments_of(row, small)
-        contenders = _contenders(functions[row.name], row, arguments, compiles)
+        # Of a unit of its own, which has met no other lengths, as peers compile anew for each row.
+        function = our_functions()[row.name]
+        contenders = _contenders(function, row, arguments, compiles)
         calls = 1 if prod(row.shapes[0]) > FEW else MANY
         found = {who: time / calls for who, time in medians(_repeated(contenders, calls), turns).items()}
         best = min(time for peer, time in found.items() if peer != "gradscript")
         factors.append(best / found["gradscript"])
         cells = [f"{1e3 * found[peer]:.3g}" if peer in found else "" for peer in ("gradscript", *PEERS)]
-        moved = _least_bytes(functions[row.name], row, arguments) if calls == 1 else 0
+        moved = _least_bytes(function, row, arguments) if calls == 1 else 0
         share = f"{moved * seconds_of_byte / found['gradscript']:.0%}" if moved else ""
         lines.append(f"| {shown} | {' | '.join(cells)} | {factors[-1]:.2f} | {share} |")
     mean = exp(sum(map(log, factors)) / max(len(factors), 1))
@@ -194,6 +203,8 @@ def _contenders(
         "NumPy by hand": lambda: by_hand(row.name, arguments),
     }
     if compiles:
+        # Else it compiles for sizes that vary, once another row had others.
+        torch.compiler.reset()
         makers["torch.compile"] = lambda: by_torch(torch.compile(theirs), arguments, wanted)
     found = {"gradscript": by_us(function, arguments, wanted)}
     for peer, make in makers.items():
