@@ -73,6 +73,7 @@ class Backward:
         run_recipe(df, "after_autodiff", is_part=True)
         self._hoist_sizes(df)
         self._hoist_shapes(df)
+        self._rebuild_lists(df)
         return df
 
     def _is_input(self, value: Value) -> bool:
@@ -134,6 +135,25 @@ class Backward:
             shapes = Builder(f, before=value.node.next, span=f.span).op("prim::grad_shapes", value)
             for node in users:
                 node.set_input(len(node.inputs) - 1, shapes)
+
+    def _rebuild_lists(self, df: Graph) -> None:
+        """Have df put together the lists that the forward put together, so that what is in them is captured: tensors
+        that may be kept already, and constants, which are not."""
+        forward = self.forward.graph.body
+        while True:
+            lists = [v for v, _ in _uses(df) if v.node.kind == "prim::ListConstruct" and v.node.owner is forward]
+            if not lists:
+                return
+            first = df.body.param.next
+            assert first is not None
+            builder = Builder(df, before=first)
+            env: dict[Value, Value] = {}
+            for value in dict.fromkeys(lists):
+                copy_node(value.node, env, builder.insert)
+            for node in _users(df):
+                for i, value in enumerate(node.inputs):
+                    if value in env:
+                        node.set_input(i, env[value])
 
     def _is_forward(self, value: Value) -> bool:
         return value.node.owner is self.forward.graph.body or value.node.kind == "prim::Constant"

@@ -19,14 +19,28 @@ from ..ops.meta import UNKNOWN, Meta, is_known
 from ..ops.registry import OPS, Trait
 from ..shapes.propagate import ShapeError, propagate_shapes
 from .placements import REPLICATE, SUM, Forbidden, Placement, shard
-from .rules import Site, placed
+from .rules import placed
+from .site import Site
 
 LONGER = 3
 """By how much."""
 MAX_TRIED = 4096
 """Combinations of placements of one op's arguments."""
-_OF_SHAPES = frozenset(("aten::sum_to_size", "aten::expand", "aten::reshape", "aten::view", "aten::native_layer_norm"))
+_OF_SHAPES = frozenset(
+    (
+        *("aten::sum_to_size", "aten::expand", "aten::reshape", "aten::view", "aten::native_layer_norm"),
+        *("aten::broadcast_to", "aten::unflatten", "aten::embedding_dense_backward", "aten::embedding_backward"),
+        *("gs::matmul_left", "gs::matmul_right", "gs::conv_input", "gs::conv_weight", "gs::pad_adjoint"),
+        *(
+            "gs::interpolate_adjoint",
+            *(f"gs::{kind}avg_pool{n}d_adjoint" for kind in ("", "adaptive_") for n in (1, 2, 3)),
+        ),
+    )
+)
 """Ops whose sizes say what the result's shape is, which is checked beside them."""
+
+_ELEMENTWISE_LISTS = frozenset(("prim::grad_shapes", "prim::grad_list"))
+"""Kinds whose output is a list of tensors that are where those of the first input are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +214,9 @@ class _PlacementWalk:
         values = [self.known.get(value, UNKNOWN) for value in node.inputs]
         if _all_whole(places) and not self._differs(node, node.inputs):
             self.places.update({v: _whole(r) for v, r in zip(node.outputs, results, strict=True)})
+            return
+        if node.kind in _ELEMENTWISE_LISTS:
+            self.places[node.output] = places[0]
             return
         op = OPS.of(node.schema)
         if node.kind == "prim::AutogradAdd":

@@ -11,47 +11,24 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from ...lang.light_dataclasses import dataclass
 from ..ops.arguments import Arguments
 from ..ops.elementwise import SYMBOLIC
 from ..ops.meta import Meta
-from ..ops.registry import Op, Trait
+from ..ops.registry import Trait
 from ..ops.scalar import linearize
+from .layers import LAYERS
+from .lookups import LOOKUPS
 from .placements import MEAN, REPLICATE, SUM, Forbidden, Placement, shard
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """An op in a graph: the abstract values of its arguments, where they are, and the abstract results."""
-
-    op: Op
-    values: Sequence[Any]
-    placements: Sequence[Any]
-    results: Sequence[Any]
-
-    def named(self, name: str) -> Any:
-        return self.values[self.op.schema.index_of(name)]
-
-    def at(self, name: str) -> Placement:
-        found = self.placements[self.op.schema.index_of(name)]
-        return found if isinstance(found, Placement) else REPLICATE
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return tuple(self.named(name).shape)
-
-    @property
-    def tensors(self) -> list[tuple[Meta, Placement]]:
-        pairs = zip(self.values, self.placements, strict=True)
-        return [(value, place) for value, place in pairs if isinstance(value, Meta)]
-
-
-ShardingRule = Callable[[Site], Sequence[Any]]
+from .products import PRODUCTS
+from .site import ShardingRule, Site
 
 
 def placed(site: Site) -> Sequence[Any]:
     """Where each result is. Forbidden where parts of the arguments do not give parts of it."""
     op = site.op
-    found = RULES.get(op.schema.full_name) or RULES.get(op.schema.name)
+    found = next(
+        (table[name] for name in (op.schema.full_name, op.schema.name) for table in _TABLES if name in table), None
+    )
     if found is not None:
         return found(site)
     if op.has(Trait.POINTWISE) and op.scalar is not None:
@@ -120,8 +97,17 @@ def _step(op: str, operands: Sequence[Placement]) -> Placement:
 
 
 def _same(site: Site) -> Sequence[Any]:
-    """Of one tensor, element by element, and linear."""
+    """Of one tensor, element by element, and linear as long as it stays floating."""
+    if site.placements[0].is_partial and not site.results[0].dtype.is_floating:
+        raise Forbidden("what follows is not linear in partial results")
     return [site.placements[0]]
+
+
+def _bits(site: Site) -> Sequence[Any]:
+    (place,) = site.placements[:1]
+    if place != REPLICATE:
+        raise Forbidden("bits are read as they lie")
+    return [REPLICATE]
 
 
 # --- views ---
@@ -163,7 +149,51 @@ def _unsqueezed(site: Site, dim: int) -> int:
 
 
 def _squeezed(site: Site, dim: int) -> int | None:
-    return _reshaped(site, dim)
+    """A part may be a single element, which would go as well."""
+    given = site.named("dim") if any(a.name == "dim" for a in site.op.schema.arguments) else None
+    rank = len(site.values[0].shape)
+    chosen = (
+        {*range(rank)} if given is None else {_wrapped(d, rank) for d in ([given] if isinstance(given, int) else given)}
+    )
+    return None if dim in chosen else _reshaped(site, dim)
+
+
+def _swapped(site: Site, dim: int) -> int:
+    rank = len(site.values[0].shape)
+    pair = [_wrapped(site.named("axis0" if site.op.schema.base_name == "swapaxes" else "dim0"), rank)]
+    pair.append(_wrapped(site.named("axis1" if site.op.schema.base_name == "swapaxes" else "dim1"), rank))
+    return pair[1 - pair.index(dim)] if dim in pair else dim
+
+
+def _swapped_last(site: Site, dim: int) -> int:
+    rank = len(site.values[0].shape)
+    return 2 * rank - 3 - dim if dim >= rank - 2 else dim
+
+
+def _moved_dim(site: Site, dim: int) -> int:
+    rank = len(site.values[0].shape)
+    given = [site.named("source"), site.named("destination")]
+    source, target = ([_wrapped(d, rank) for d in ([side] if isinstance(side, int) else side)] for side in given)
+    if dim in source:
+        return target[source.index(dim)]
+    free = [d for d in range(rank) if d not in target]
+    return free[[d for d in range(rank) if d not in source].index(dim)]
+
+
+def _diagonal(site: Site, dim: int) -> int | None:
+    rank = len(site.values[0].shape)
+    pair = {_wrapped(site.named(name), rank) for name in ("dim1", "dim2")}
+    return None if dim in pair else dim - sum(d < dim for d in pair)
+
+
+def _unfolded(site: Site, dim: int) -> int | None:
+    return None if dim == _wrapped(site.named("dimension"), len(site.values[0].shape)) else dim
+
+
+def _repeated(site: Site, dim: int) -> int | None:
+    """As often as it is there once, and no more."""
+    shift = len(site.results[0].shape) - len(site.values[0].shape)
+    return dim + shift if site.results[0].shape[dim + shift] == site.values[0].shape[dim] else None
 
 
 def _reshaped(site: Site, dim: int) -> int | None:
@@ -202,6 +232,14 @@ def _split(site: Site) -> Sequence[Any]:
     return [[place] * len(site.results[0])]
 
 
+def _unbound(site: Site) -> Sequence[Any]:
+    place, dim = site.placements[0], _wrapped(site.named("dim"), len(site.values[0].shape))
+    if place.kind == "shard" and place.dim == dim:
+        raise Forbidden(f"dimension {dim} is split")
+    moved = shard(place.dim - (dim < place.dim)) if place.kind == "shard" else place
+    return [[moved] * len(site.results[0])]
+
+
 def _joined(site: Site) -> Sequence[Any]:
     (places,), (metas,) = site.placements[:1], site.values[:1]
     if len(set(places)) > 1:
@@ -235,7 +273,8 @@ def _reduced(partial: Placement | None) -> ShardingRule:
         place, dims = site.placements[0], _dims(site)
         keeps = any(a.name == "keepdim" for a in site.op.schema.arguments) and site.named("keepdim")
         if place.kind != "shard":
-            if place.is_partial and partial is None:
+            is_linear = partial is not None and site.results[0].dtype.is_floating
+            if place.is_partial and not is_linear:
                 raise Forbidden("what follows is not linear in partial results")
             return [place] * len(site.results)
         if place.dim in dims:
@@ -315,72 +354,42 @@ def _norm_backward(site: Site) -> Sequence[Any]:
         if any(site.at(name) != REPLICATE for name in (*others, "weight")):
             raise Forbidden("partial results meet a tensor that is cut")
         return [site.at("grad_out")] * 3
-    place = _rows(site, rank=rank, tensors=["grad_out", *others], whole=["weight"])
+    place = _rows(site, rank=rank, tensors=["grad_out", *others], whole=["weight", "bias"])
     return [place, SUM, SUM] if place.kind == "shard" else [REPLICATE] * 3
-
-
-# --- products ---
-
-
-def _product(site: Site) -> Sequence[Any]:
-    (left, left_place), (right, right_place) = site.tensors[:2]
-    return [_contracted(left, left_place, right, right_place, site.results[0])]
-
-
-def _linear_layer(site: Site) -> Sequence[Any]:
-    weight, place = site.named("weight"), site.at("weight")
-    swapped = Meta(tuple(reversed(weight.shape)), weight.dtype)
-    moved = shard(1 - place.dim) if place.kind == "shard" and len(weight.shape) == 2 else place
-    result = _contracted(site.named("input"), site.at("input"), swapped, moved, site.results[0])
-    if not isinstance(site.named("bias"), Meta):
-        return [result]
-    if result.is_partial:
-        raise Forbidden("a bias would be added once on each device")
-    return [aligned([(site.results[0], result), (site.named("bias"), site.at("bias"))], site.results[0])]
-
-
-def _contracted(left: Meta, at_left: Placement, right: Meta, at_right: Placement, result: Meta) -> Placement:
-    """Of a matrix product: rows and columns stay cut, what is summed over becomes partial, batches go together."""
-    if at_left.is_partial or at_right.is_partial:
-        partial = at_left if at_left.is_partial else at_right
-        other = at_right if at_left.is_partial else at_left
-        if other != REPLICATE:
-            raise Forbidden("a product is linear in one partial factor, and takes the other one whole")
-        return partial
-    inner = (left.rank - 1, max(right.rank - 2, 0))
-    sums = (at_left == shard(inner[0]), at_right == shard(inner[1]))
-    if all(sums):
-        return SUM
-    if any(sums):
-        raise Forbidden("the dimension that a product sums over is cut in one factor alone")
-    cut_left, cut_right = at_left.kind == "shard", at_right.kind == "shard"
-    if cut_left and at_left.dim == left.rank - 2 and not cut_right:
-        return shard(result.rank - (2 if right.rank > 1 else 1))
-    if cut_right and right.rank > 1 and at_right.dim == right.rank - 1 and not cut_left:
-        return shard(result.rank - 1)
-    if (cut_left and at_left.dim >= left.rank - 2) or (cut_right and at_right.dim >= right.rank - 2):
-        raise Forbidden("both factors of a product are cut")
-    batch = Meta(result.shape[: result.rank - (left.rank > 1) - (right.rank > 1)], result.dtype)
-    sides = [(Meta(side.shape[:-2], side.dtype), place) for side, place in ((left, at_left), (right, at_right))]
-    return aligned(sides, batch)
 
 
 RULES: dict[str, ShardingRule] = {
     **dict.fromkeys(("aten::to", "aten::type_as", "aten::detach", "aten::contiguous", "aten::clone"), _same),
+    **dict.fromkeys([f"aten::{name}" for name in ("float", "double", "half", "bfloat16", "int", "long")], _same),
+    **dict.fromkeys([f"aten::{name}" for name in ("short", "byte", "char", "bool")], _same),
     **dict.fromkeys(("gs::save", "gs::recompute", "aten::alias"), _same),
     "aten::t": _moved(lambda site, dim: len(site.values[0].shape) - 1 - dim),
     "aten::transpose": _moved(_transposed),
     "aten::permute": _moved(_permuted),
     "aten::unsqueeze": _moved(_unsqueezed),
     "aten::squeeze": _moved(_squeezed),
+    **dict.fromkeys(("aten::swapaxes", "aten::swapdims"), _moved(_swapped)),
+    **dict.fromkeys(("aten::mT", "aten::adjoint"), _moved(_swapped_last)),
+    "aten::numpy_T": _moved(lambda site, dim: len(site.values[0].shape) - 1 - dim),
+    **dict.fromkeys(("aten::movedim", "aten::moveaxis"), _moved(_moved_dim)),
+    **dict.fromkeys(("aten::view_as", "aten::reshape_as", "aten::unflatten", "aten::ravel"), _moved(_reshaped)),
+    **dict.fromkeys(("aten::expand_as", "aten::broadcast_to"), _moved(_expanded)),
+    "aten::narrow": _moved(_sliced),
+    "aten::diagonal": _moved(_diagonal),
+    "aten::unfold": _moved(_unfolded),
+    **dict.fromkeys(("aten::repeat", "aten::tile"), _moved(_repeated)),
     "aten::reshape": _moved(_reshaped),
     "aten::view": _moved(_reshaped),
+    "aten::view.dtype": _bits,
     "aten::flatten": _moved(_reshaped),
     "aten::expand": _moved(_expanded),
     "aten::select": _moved(_selected),
     "aten::slice": _moved(_sliced),
-    **dict.fromkeys(("aten::chunk", "aten::split", "aten::split_with_sizes"), _split),
-    **dict.fromkeys(("aten::cat", "aten::stack"), _joined),
+    **dict.fromkeys(("aten::chunk", "aten::split", "aten::split_with_sizes", "aten::tensor_split"), _split),
+    "aten::unbind": _unbound,
+    "aten::__getitem__.t": lambda site: [site.placements[0][site.values[1]]],
+    "aten::append.t": lambda site: [[*site.placements[0], site.placements[1]]],
+    **dict.fromkeys(("aten::cat", "aten::concat", "aten::concatenate", "aten::stack"), _joined),
     "aten::sum": _reduced(SUM),
     "aten::mean": _reduced(MEAN),
     **dict.fromkeys(("aten::amax", "aten::amin", "aten::prod", "aten::logsumexp", "aten::var"), _reduced(None)),
@@ -389,7 +398,6 @@ RULES: dict[str, ShardingRule] = {
     **dict.fromkeys(("aten::_softmax_backward_data", "aten::_log_softmax_backward_data"), _along),
     **dict.fromkeys(("aten::native_layer_norm", "aten::layer_norm", "aten::rms_norm"), _norm),
     "aten::native_layer_norm_backward": _norm_backward,
-    **dict.fromkeys(("aten::matmul", "aten::mm", "aten::bmm"), _product),
-    "aten::linear": _linear_layer,
 }
 """By full name, or by the name of all overloads."""
+_TABLES = (RULES, PRODUCTS, LOOKUPS, LAYERS)

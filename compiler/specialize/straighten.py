@@ -14,7 +14,10 @@ from ..ir.kinds import entering
 from ..ir.node import Node, Value, copy_nodes, walk
 from ..ir.rewrite import replace_node
 from ..ops.meta import Abstract
+from ..passes.containers.fold_lists import fold_lists
 from ..passes.inline_functions import inline_functions
+from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
+from ..passes.simplification.fold_constants import fold_constants
 from ..shapes.propagate import ShapeError, propagate_shapes
 from ..types.types import ListType, is_tensor_list
 from .settle import settle_shapes
@@ -56,6 +59,33 @@ def straighten(graph: Graph, shapes: Sequence[Abstract], *, keep_pairs: bool = T
     except ShapeError:
         return graph.copy()
     return straight
+
+
+def write_out_rounds(graph: Graph, *shapes: Sequence[Abstract]) -> Graph:
+    """A copy with those loops written out that do as many rounds for each of some kinds of arguments, and lists taken
+    apart where they are at hand; nothing else of the shapes is written into it."""
+    copied = graph.copy()
+    try:
+        while True:
+            known = [propagate_shapes(copied, own) for own in shapes]
+            room = MAX_NODES - sum(1 for _ in copied.all_nodes())
+            is_written = False
+            for node in [node for node in copied.nodes if node.kind == "prim::Loop"]:
+                count, *others = [trips_of(node, own) for own in known]
+                if count is None or any(other != count for other in others):
+                    continue
+                size = count * len(list(walk(node.blocks[0].nodes)))
+                if size <= room:
+                    room -= size
+                    write_out(node, count)
+                    is_written = True
+            fold_constants(copied)
+            fold_lists(copied)
+            eliminate_dead_code(copied)
+            if not is_written:
+                return copied
+    except ShapeError:
+        return graph
 
 
 def _write_out_loops(graph: Graph, known: Mapping[Value, Abstract]) -> bool:

@@ -47,8 +47,8 @@ class ArrayRun:
     """A FixedRun by what an executor has for such values: a plan, or kernels in C.
 
     The first of the results, as many as are `owned`, share no memory with any other value; the others may be views, by
-    torch's own means. With `passes_on`, a value that is returned as it came is the very tensor. Those at places in
-    `unwanted` are None.
+    torch's own means. With `passes_on`, a value that is returned as it came is the very tensor; with `in_order`, those
+    that are owned are contiguous. Those at places in `unwanted` are None.
     """
 
     def __init__(
@@ -58,12 +58,14 @@ class ArrayRun:
         *,
         owned: int,
         passes_on: bool = False,
+        in_order: bool = False,
         unwanted: Collection[int] = (),
     ) -> None:
         self.is_new = [True] * len(executor.graph.outputs)
         self._executor = executor
         self._owned = owned
         self._passes_on = passes_on
+        self._in_order = in_order
         self._unwanted = unwanted
         self._tensors = [i for i, value in enumerate(values) if isinstance(value, torch.Tensor)]
         # NumPy has no bfloat16 that DLPack could name.
@@ -154,7 +156,14 @@ class ArrayRun:
             memory.keeps(constant)
         results = [None if i in self._unwanted else result for i, result in enumerate(results)]
         own = memory.passed_on if self._passes_on else memory.owned
+        if self._in_order:
+            results = [_in_order(r) if i < self._owned else r for i, r in enumerate(results)]
         return each(results[: self._owned], own) + each(results[self._owned :], memory.shared)
+
+
+def _in_order(result: Any) -> Any:
+    is_so = not isinstance(result, np.ndarray) or result.flags.c_contiguous
+    return result if is_so else result.copy()
 
 
 _is_below_autograd = partial(torch._C._dispatch_tls_is_dispatch_key_excluded, torch._C.DispatchKey.AutogradOther)

@@ -43,7 +43,7 @@ class TorchCalls:
     def __init__(self, function: Compiled) -> None:
         self._function = function
         self._binder = Binder.of(function.schema, function.graph, checked)
-        self._prepared: dict[Hashable, PreparedCall] = {}
+        self._prepared: dict[Hashable, PreparedCall | None] = {}
         self.known = new_kinds()
         _CALLS.add(self)
         self._opaque = [(i, a.name) for i, a in enumerate(function.schema.arguments) if not _carries_gradients(a.type)]
@@ -82,19 +82,27 @@ class TorchCalls:
         if joins and self._opaque_results and requires_grad(values):
             raise self._no_gradient(f"a result: no gradient flows through a {self._opaque_results[0]}", "return")
         results = self._recorded(values) if joins or device != "cpu" else self._run(values)
-        if key is not None and (device not in BY_OPS or device == "cpu"):
+        if key is not None and key not in self._prepared and (device not in BY_OPS or device == "cpu"):
             self._prepare(device, args, values, key)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _prepare(self, device: str, args: tuple[Any, ...], values: list[Any], key: Hashable) -> None:
+    def prepare_owning(self, args: tuple[Any, ...], values: list[Any]) -> None:
+        """Have the next such call find what it runs; its results own their memory, and are contiguous."""
+        key, device = signature(args), device_of(values)
+        if key is not None and device == "cpu" and key not in self._prepared:
+            self._prepare(device, args, values, key, owns=True)
+
+    def _prepare(
+        self, device: str, args: tuple[Any, ...], values: list[Any], key: Hashable, *, owns: bool = False
+    ) -> None:
         """Have the next such call find what this one found out."""
-        prepared = None if self._has_tuples else prepare(self._function, self._program[0], device, args, values)
-        if prepared is not None:
-            if len(self._prepared) >= MAX_PREPARED:
-                del self._prepared[next(iter(self._prepared))]
-            self._prepared[key] = prepared
-            if isinstance(prepared.fixed, ArrayRun):
-                remember(self.known, prepared.quick, args, prepared.fixed)
+        program = self._program[0]
+        prepared = None if self._has_tuples else prepare(self._function, program, device, args, values, owns=owns)
+        if len(self._prepared) >= MAX_PREPARED:
+            del self._prepared[next(iter(self._prepared))]
+        self._prepared[key] = prepared
+        if prepared is not None and isinstance(prepared.fixed, ArrayRun):
+            remember(self.known, prepared.quick, args, prepared.fixed)
 
     def _run(self, values: list[Any]) -> list[Any]:
         """By the plans that the function has for arrays."""

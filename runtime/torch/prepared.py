@@ -296,11 +296,18 @@ PreparedCall: TypeAlias = PlainCall | NodeCall
 
 
 def prepare(
-    function: Compiled, program: CompiledGraph, device: str, args: TorchValues, values: TorchValues
+    function: Compiled,
+    program: CompiledGraph,
+    device: str,
+    args: TorchValues,
+    values: TorchValues,
+    *,
+    owns: bool = False,
 ) -> PreparedCall | None:
     """The call of a program with such arguments, which were bound to `values`; None where it cannot be prepared.
 
-    `function` runs it on arrays where nothing is recorded.
+    `function` runs it on arrays where nothing is recorded. Where it `owns` its results, they are contiguous and share
+    no memory with anything in any case.
     """
     rest = values[len(args) :]
     if any(value is not arg for value, arg in zip(values, args, strict=False)) or not all(map(_is_constant, rest)):
@@ -312,8 +319,8 @@ def prepare(
     by_kernels = device != "cpu" or runs_c()
     step = step_of(kernel_program(program, values, key) if by_kernels else program, key) if records else None
     if step is None or not step.input_vjps:
-        return _prepared_plainly(function, program, device, values, rest, owns=records)
-    fixed = step.array_run(values) if device == "cpu" else step.on(device).fixed(values)
+        return _prepared_plainly(function, program, device, values, rest, owns=records or owns, in_order=owns)
+    fixed = step.array_run(values, in_order=owns) if device == "cpu" else step.on(device).fixed(values)
     outputs = step.graph.outputs
     if fixed is None or not all(is_tensor(output.type) for output in outputs[: step.num_real]):
         return None
@@ -324,12 +331,20 @@ def prepare(
 
 
 def _prepared_plainly(
-    function: Compiled, program: CompiledGraph, device: str, values: TorchValues, rest: TorchValues, *, owns: bool
+    function: Compiled,
+    program: CompiledGraph,
+    device: str,
+    values: TorchValues,
+    rest: TorchValues,
+    *,
+    owns: bool,
+    in_order: bool,
 ) -> PlainCall | None:
     """Where nothing is recorded. `owns`: torch was to record it, so that results share no memory."""
     if device == "cpu":
         executor = program.executor if owns else function.executor
-        return PlainCall(ArrayRun(executor, values, owned=len(program.graph.outputs) if owns else 0), rest)
+        owned = len(program.graph.outputs) if owns else 0
+        return PlainCall(ArrayRun(executor, values, owned=owned, in_order=in_order), rest)
     fixed = step_of(program, (False,) * len(values)).on(device).fixed(values)
     return None if fixed is None else PlainCall(fixed, rest)
 

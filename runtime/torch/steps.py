@@ -79,10 +79,15 @@ class Step:
         """The outputs, on the CPU."""
         return self._executor.run(arrays)
 
-    def array_run(self, values: Sequence[Any], *, passes_on: bool = False) -> ArrayRun:
+    def array_run(self, values: Sequence[Any], *, passes_on: bool = False, in_order: bool = False) -> ArrayRun:
         """What gives the outputs for values like these, on the CPU; temporaries may be views of them."""
         return ArrayRun(
-            self._executor, values, owned=self.num_real, passes_on=passes_on, unwanted=frozenset(self.repeated)
+            self._executor,
+            values,
+            owned=self.num_real,
+            passes_on=passes_on,
+            in_order=in_order,
+            unwanted=frozenset(self.repeated),
         )
 
     @cached_property

@@ -18,7 +18,7 @@ AREAS = {
     "values, gradients to third order, every mask": ("against_eager", "own_second_order", "made_anew", "values"),
     "nodes, hooks, versions, memory, threads": ("gradcheck", "semantics", "lengths", "environment", "seeds"),
     "torch.func and forward mode": ("transforms", "kernel_transforms"),
-    "prepared calls, kernels": ("prepared", "prepared_cpu", "kernels"),
+    "prepared calls, kernels": ("prepared", "prepared_cpu", "products", "kernels"),
     "torch.compile, export, make_fx": ("tracers",),
     "gs.torch_op": ("op", "launches"),
     "DTensor's rules": ("sharding",),

@@ -1,4 +1,5 @@
-"""Calls of programs without Python in between: `text/entry.c`, which has its own address for each function.
+"""Calls of programs without Python in between: `text/entry.c`, which has its own address for each function, and
+`text/products.c` before it.
 
 It needs the headers of Python, beside a compiler. Where there are none, calls go the longer way, to the same results.
 """
@@ -24,7 +25,7 @@ from ....compiler.types.types import TupleType, Type, is_tensor
 from ...execution.function_executor import FORGETTING
 from ...values.arena import ARENA
 from ..failure import KernelFailure
-from .bare import Bare, InputView, bare_of
+from .bare import Bare, MemoryView, Product, bare_of, product_layout
 from .launched import thread_count
 from .launcher import launcher_address
 from .library import load_module
@@ -55,12 +56,13 @@ _BFLOAT = 4
 
 class Types(NamedTuple):
     """What `text/entry.c` has: programs, pairs of them, and several of either, called; where its function is that runs
-    them on bare memory."""
+    them on bare memory, and whether that has products."""
 
     entry: Callable[..., Any]
     pair: Callable[..., Any]
     calls: Callable[[], Calls]
     bare: int
+    has_products: bool
 
 
 @cache
@@ -69,7 +71,8 @@ def types() -> Types | None:
     include = missing_headers()
     if include:
         return None
-    text = files(__package__).joinpath("text", "entry.c").read_text(encoding="utf-8")
+    folder = files(__package__).joinpath("text")
+    text = "".join([folder.joinpath(name).read_text(encoding="utf-8") for name in ("products.c", "entry.c")])
     # What the text compiles to depends on these as well, and a module is kept by its text.
     versions = f"/* {sys.version}, {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n"
     try:
@@ -77,8 +80,9 @@ def types() -> Types | None:
     except KernelFailure:
         return None
     made = ctypes.PyDLL(None, handle=library._handle).gs_types
-    made.restype = ctypes.py_object
-    return Types(*made())
+    made.restype, made.argtypes = ctypes.py_object, (ctypes.py_object,)
+    entry, pair, calls, bare, has_products = made(np.matmul)
+    return Types(entry, pair, calls, bare, bool(has_products))
 
 
 def include_folders() -> tuple[str, ...]:
@@ -136,7 +140,9 @@ def entry_of(
         if program.takes_lists or len(program.outputs) < count:
             return None
         run = _with_entries(found, program).run
-        bare = bare_of(program, values, open_inputs) if set(widths) == {-1} else None
+        bare = None
+        if set(widths) == {-1}:
+            bare = bare_of(program, values, open_inputs, has_products=found.has_products)
         return entry_of_steps(
             lambda inputs: run(inputs, thread_count()), program, values, given, widths, open_inputs, bare
         )
@@ -148,6 +154,7 @@ def entry_of(
         guards=_guards(values[:given], open_inputs),
         outputs=outputs,
         views=(),
+        acts=(),
         bare=outputs if set(widths) == {-1} else (),
         widths=tuple(widths),
         defaults=tuple(values[given:]),
@@ -204,6 +211,7 @@ def _step(found: Types, step: Act) -> Act:
         steps=None,
         views=(),
         bare=(),
+        acts=(),
         **_launched(step, slots),
     )
     calls = found.calls()
@@ -245,7 +253,7 @@ def entry_of_steps(
         defaults=tuple(values[given:]),
         owner=owner,
         steps=steps,
-        **(memory if memory is not None else {**_NO_KERNELS, "constants": (), "views": (), "bare": ()}),
+        **(memory if memory is not None else {**_NO_KERNELS, "constants": (), "views": (), "bare": (), "acts": ()}),
     )
 
 
@@ -265,25 +273,39 @@ _NO_KERNELS: dict[str, Any] = {
 
 def _on_memory(bare: Bare, program: Any, inputs: int, count: int) -> dict[str, Any] | None:
     """What an entry is told of a program of so many results that runs on bare memory; None where slots are shared."""
-    made = [] if bare.stretch is None else [number for number, _, _ in bare.stretch.made]
     constants = list(program.constants)
     first = len(constants)
+    made = [number for number, _, _ in bare.made]
     order = [*range(first, first + inputs), *made, *range(first), *(view.slot for view in bare.views)]
     slots = {number: place for place, number in enumerate(order)}
     if len(slots) < len(order):
         return None
-    kernels = _NO_KERNELS if bare.stretch is None else _launched(bare.stretch, slots)
+    slots |= {number: slots[owner] for number, owner in bare.same.items()}
     return {
-        **kernels,
+        **_NO_KERNELS,
+        "made": tuple([(slots[number], dtype, tuple(shape), _code(dtype)) for number, shape, dtype in bare.made]),
         "constants": tuple(constants),
-        "views": tuple([_view(view) for view in bare.views]),
+        "views": tuple([_view(view, slots) for view in bare.views]),
         "bare": tuple([slots[number] for number in bare.results[:count]]),
+        "acts": tuple([_act(act, bare, slots) for act in bare.acts]),
     }
 
 
-def _view(view: InputView) -> tuple[Any, ...]:
+def _act(act: Stretch | Product, bare: Bare, slots: Mapping[int, int]) -> Any:
+    """Kernels, or a product, with the slots of an entry."""
+    if isinstance(act, Product):
+        (result,) = [np.empty(shape, dtype) for number, shape, dtype in bare.made if number == act.result]
+        added = -1 if act.added is None else slots[act.added[0]]
+        return (slots[act.left[0]], slots[act.right[0]], slots[act.result], added, *product_layout(act, result))
+    found = types()
+    assert found is not None
+    nothing: dict[str, Any] = dict.fromkeys(("guards", "outputs", "widths", "defaults", "views", "bare", "acts"), ())
+    return found.entry(**nothing, constants=(), owner=act, steps=None, **_launched(act, slots))
+
+
+def _view(view: MemoryView, slots: Mapping[int, int]) -> tuple[Any, ...]:
     array = view.array
-    return (view.source, view.offset, array.dtype, array.shape, array.strides, _code(array.dtype))
+    return (slots[view.source], view.offset, array.dtype, array.shape, array.strides, _code(array.dtype))
 
 
 def _places(straight: Straight, inputs: int) -> dict[int, int] | None:

@@ -68,13 +68,15 @@ class RegisteredOp:
         if self.halves is not None:
             graphs += [self.halves.exchange.forward, self.halves.exchange.again, self.halves.differentiated.gradient.df]
         self._key = CompileKey(self.name, graphs)
-        self._is_view = _may_alias(self._program.graph.outputs, self._program.graph)
+        outputs = self._program.graph.outputs
+        self._is_view = _may_alias(outputs, self._program.graph)
+        self._repeats = len(set(outputs)) < len(outputs)
         self._library = torch.library.Library(namespace, "FRAGMENT")
         self.op = self._define(name, schema, self._draws)
         self.forward: Any = None
         self.backward: Any = None
         # What is prepared is for plain tensors where no mode is in force.
-        autograd = self._autograd if self._is_view else dispatch(self.calls.known, self._autograd)
+        autograd = dispatch(self.calls.known, self._autograd)
         self._implement(name, self._run, self._fake, autograd, self.calls_function)
         if self.halves is not None:
             self._define_halves(name, schema, self.halves)
@@ -82,7 +84,7 @@ class RegisteredOp:
             if autocast is not None:
                 self._library.impl(name, partial(self._cast, autocast, device, key), key)
         self.packet = self.op.overloadpacket
-        if autocast is None and not self._is_view:
+        if autocast is None:
             quicken(self.packet, self.calls.known)
         self._count_flops()
         if not self._draws:
@@ -150,9 +152,12 @@ class RegisteredOp:
         return returned(self._shapes(self.bound(args, kwargs)))
 
     def _autograd(self, *args: Any, **kwargs: Any) -> Any:
-        if not self._is_view and not _modes() and all(map(_is_plain, args)) and all(map(_is_plain, kwargs.values())):
+        is_plain = not _modes() and all(map(_is_plain, args)) and all(map(_is_plain, kwargs.values()))
+        if is_plain and not self._is_view:
             return self.calls(args, kwargs)
         values = self.bound(args, kwargs)
+        if is_plain and not self._repeats and not kwargs:
+            self.calls.prepare_owning(args, values)
         if not self._has_rules and _is_spread(values):
             return self.calls(args, kwargs)
         if has_tangent(values):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from keyword import kwlist
 
 from ....compiler.types.schema import Argument
 from ....compiler.types.types import (
@@ -31,6 +32,9 @@ _SCALARS: dict[Type, str] = {
     NUMBER: "Scalar",
     DEVICE: "Device",
 }
+
+_WORDS = frozenset((*kwlist, "inf", "nan"))
+"""What torch reads as no name."""
 
 
 def type_text(type: Type) -> str | None:
@@ -69,9 +73,10 @@ def schema_text(arguments: Sequence[str], results: Sequence[Type]) -> str:
 
 
 def unique(names: Iterable[str]) -> list[str]:
-    """The names, each with a number behind it where it was there before."""
+    """The names, each with a number behind it where it was there before, or is a word of schemas."""
     found: list[str] = []
-    for name in names:
+    for given in names:
+        name = f"{given}_" if given in _WORDS else given
         count, fresh = 0, name
         while fresh in found:
             count += 1

@@ -7,14 +7,17 @@ from typing import Any
 
 from ....compiler.analysis.draws import draws
 from ....compiler.autodiff.gradient import residuals_of
+from ....compiler.ir.graph import Graph
 from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.meta import UNKNOWN, Meta
-from ....compiler.shapes.propagate import propagate_shapes
+from ....compiler.shapes.propagate import ShapeError, propagate_shapes
 from ....compiler.sharding.derive import ShardedStage
+from ....compiler.specialize.straighten import write_out_rounds
 from ...execution.compilation import device_graph
 from ...execution.compiled import Compiled
 from ...execution.gradients import settled
 from ...tape.programs import program_of
+from ..places import each
 from .halves import Halves, has_gradient
 from .sharding import Staged
 
@@ -25,14 +28,16 @@ def stages_of_function(function: Compiled, values: Sequence[Any]) -> Staged:
     count = len(graph.outputs)
     if draws(graph):
         return Staged([], values, [0] * count)
-    return Staged([ShardedStage(graph, tuple(range(len(values))))], values, range(len(values), len(values) + count))
+    stage = ShardedStage(_written_out(graph, values), tuple(range(len(values))))
+    return Staged([stage], values, range(len(values), len(values) + count))
 
 
 def stages_of_forward(halves: Halves, values: Sequence[Any]) -> Staged:
     """What the forward runs on arguments like these."""
     if halves.draws:
         return Staged([], values, [0] * len(halves.forward_results))
-    stage = ShardedStage(device_graph(halves.exchange.forward), tuple(range(len(values))))
+    graph = _written_out(device_graph(halves.exchange.forward), values)
+    stage = ShardedStage(graph, tuple(range(len(values))))
     return Staged([stage], values, range(len(values), len(values) + len(halves.forward_results)))
 
 
@@ -62,17 +67,42 @@ def stages_of_backward(halves: Halves, arguments: Sequence[Any]) -> Staged:
     stages = []
     if exchange.computed:
         taken = [*(at_inputs[i] for i in exchange.again_inputs), *(at_outputs[i] for i in exchange.kept)]
-        stages.append(ShardedStage(exchange.again, tuple(taken)))
+        stages.append(ShardedStage(_written_out(exchange.again, [values[i] for i in taken]), tuple(taken)))
         at_outputs |= {i: len(values) + n for n, i in enumerate(exchange.computed)}
     taken = [
         at_vjps.get(i, absent) if v is not None else absent for i, v in zip(gradient.input_vjps, vjps, strict=True)
     ]
     taken += residuals_of(gradient, at_inputs, at_outputs)
-    stages.append(ShardedStage(settled(program.graph), tuple(taken)))
+    known = [*values, *_outputs(stages, values)]
+    stages.append(ShardedStage(_written_out(settled(program.graph), [known[i] for i in taken]), tuple(taken)))
     first = len(values) + len(exchange.computed)
     for n, place in enumerate(defined):
         results[place] = first + n
     return Staged(stages, values, results, {n: at_inputs[i] for n, i in enumerate(halves.wanted) if n in defined})
+
+
+def _outputs(stages: Sequence[ShardedStage], values: Sequence[Any]) -> list[Any]:
+    """What the last of the stages gives, if there is one."""
+    if not stages:
+        return []
+    graph = stages[-1].graph
+    try:
+        known = propagate_shapes(graph, [values[i] for i in stages[-1].inputs])
+    except ShapeError:
+        return [UNKNOWN] * len(graph.outputs)
+    return [known.get(value, UNKNOWN) for value in graph.outputs]
+
+
+def _written_out(graph: Graph, values: Sequence[Any]) -> Graph:
+    """The graph with the loops written out whose rounds are not told by sizes, which differ from part to whole."""
+    return write_out_rounds(graph, values, each(values, _longer))
+
+
+def _longer(value: Any) -> Any:
+    return Meta(tuple([_TIMES * size for size in value.shape]), value.dtype) if isinstance(value, Meta) else value
+
+
+_TIMES = 3
 
 
 def _dtype_of(vjp: Meta | None) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,18 @@ from gradscript.authoring.cli.main import main
 from gradscript.runtime.torch.library.fakes import abstract
 from gradscript.runtime.torch.library.sharding import derived
 from gradscript.runtime.torch.library.stages import stages_of_backward, stages_of_forward
-from op_cases import ARGUMENTS, NAMES, OWN, ROOT, SUITE_ARGUMENTS, arguments, backward_arguments, op_of, spread
+from op_cases import (
+    ARGUMENTS,
+    NAMES,
+    OWN,
+    ROOT,
+    SUITE_ARGUMENTS,
+    arguments,
+    backward_arguments,
+    op_of,
+    positive,
+    spread,
+)
 from torch.distributed._local_tensor import LocalTensorMode
 from torch.distributed.tensor import Partial, Replicate, Shard, init_device_mesh
 from torch.distributed.tensor._ops import strategy_validation
@@ -32,6 +43,72 @@ VALIDATED = pytest.mark.skipif(
     not hasattr(strategy_validation, "validate_aten_combination"), reason="this torch does not validate placements"
 )
 WITH_RULES = [name for name in NAMES if name not in ("lists", "noisy", "dropout_add_layer_norm")]
+LAYERS = gs.CompilationUnit("""
+def by_einsum(x, w):
+    return torch.einsum("bik,kj->bij", x, w)
+
+def scores(q, k):
+    return torch.einsum("...id,...jd->...ij", q, k).softmax(-1)
+
+def attention(q, k, v):
+    return (q @ k.transpose(-1, -2) * 0.5).softmax(-1) @ v
+
+def layer(x, w, b):
+    return F.gelu(F.linear(x, w, b))
+
+def added(b, x, w):
+    return torch.addmm(b, x, w)
+
+def looked_up(i, w):
+    return F.embedding(i, w) * 2.0
+
+def rows(w, i):
+    return w[i].sum(0)
+
+def convolved(x, w, b):
+    return F.avg_pool2d(F.conv2d(x, w, b), 2)
+
+def running(x):
+    return x.cumsum(1).tril()
+
+def picked(x, i):
+    return x.gather(1, i).logsumexp(1)
+
+def rotated(x):
+    a, b = x.chunk(2, -1)
+    return torch.cat([-b, a], -1)
+
+def squared(y, target):
+    return F.mse_loss(y, target)
+
+def classed(x, target):
+    return F.cross_entropy(x, target, reduction="sum")
+
+def grouped(x, w, b):
+    return F.group_norm(x, 2, w, b)
+
+def batched(x, w):
+    def backward(g):
+        return torch.bmm(g, w.transpose(1, 2)), torch.bmm(x.transpose(1, 2), g)
+    return torch.bmm(x, w), backward
+""")
+LAYER_ARGUMENTS: dict[str, Any] = {
+    "by_einsum": lambda: [positive(4, 6, 2), positive(2, 8)],
+    "scores": lambda: [positive(2, 4, 6), positive(2, 8, 6)],
+    "attention": lambda: [positive(2, 4, 6), positive(2, 8, 6), positive(2, 8, 4)],
+    "layer": lambda: [positive(4, 6), positive(8, 6), positive(8)],
+    "added": lambda: [positive(8), positive(4, 6), positive(6, 8)],
+    "looked_up": lambda: [torch.tensor([[0, 3, 1, 1], [2, 0, 4, 3]]), positive(5, 6)],
+    "rows": lambda: [positive(6, 4), torch.tensor([0, 2, 2, 5])],
+    "convolved": lambda: [positive(2, 4, 5, 5), positive(6, 4, 2, 2), positive(6)],
+    "running": lambda: [positive(4, 6, 6)],
+    "picked": lambda: [positive(4, 6), torch.tensor([[0, 2], [1, 5], [3, 3], [4, 0]])],
+    "rotated": lambda: [positive(4, 6, 8)],
+    "squared": lambda: [positive(4, 6), positive(4, 6)],
+    "classed": lambda: [positive(4, 6), torch.tensor([0, 5, 2, 2])],
+    "grouped": lambda: [positive(4, 6, 3), positive(6), positive(6)],
+    "batched": lambda: [positive(2, 4, 6), positive(2, 6, 8)],
+}
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +126,13 @@ def placement(place: Any) -> Any:
 def parts_of(name: str) -> list[tuple[Any, Any, list[Any]]]:
     """Each op of a function with what it runs and arguments."""
     op, given = op_of(name), arguments(name, "contiguous")
+    return parts_of_op(op, given, backward_arguments(name, given))
+
+
+def parts_of_op(op: Any, given: list[Any], taken: list[Any]) -> list[tuple[Any, Any, list[Any]]]:
     registered, halves = op._registered, op._registered.halves
     plain = [value.detach() if isinstance(value, torch.Tensor) else value for value in given]
-    backward = [v.detach() if isinstance(v, torch.Tensor) else v for v in backward_arguments(name, given)]
+    backward = [v.detach() if isinstance(v, torch.Tensor) else v for v in taken]
     found = registered.bound(tuple(plain), {})
     return [
         (op.op, registered.stages, found),
@@ -102,6 +183,33 @@ def test_torch_finds_every_placement_valid(name: str, mesh: Any) -> None:
         assert not wrong, "\n".join(wrong)
     if name in ("swiglu", "layer_norm", "bias_gelu", "chain", "views"):
         assert len(found) > 1
+
+
+@VALIDATED
+@pytest.mark.parametrize("name", list(LAYER_ARGUMENTS))
+def test_layers_run_in_parts_and_torch_finds_that_valid(name: str, mesh: Any) -> None:
+    op, given = layer_op(name), LAYER_ARGUMENTS[name]()
+    for part, stages, values in parts_of_op(op, given, taken_back(op, given)):
+        found = derived(stages, [abstract(value) for value in values])
+        assert len(found) > 1, part
+        wrong = [
+            message for way in found[:: max(1, len(found) // MOST)] for message in is_right(part, values, way, mesh)
+        ]
+        assert not wrong, "\n".join(wrong)
+
+
+@cache
+def layer_op(name: str) -> Any:
+    return gs.torch_op(LAYERS[name], f"layers::{name}")
+
+
+def taken_back(op: Any, given: list[Any]) -> list[Any]:
+    """What the backward takes, all gradients of results there."""
+    halves = op._registered.halves
+    results = op.forward(*given)
+    results = [*results] if isinstance(results, tuple) else [results]
+    vjps = [torch.ones_like(results[i]) if i < halves.num_real else None for i in halves.vjps]
+    return [*vjps, *halves.arguments_of_backward(given, results), [True] * len(halves.wanted)]
 
 
 @VALIDATED

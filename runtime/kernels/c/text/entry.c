@@ -42,8 +42,9 @@ typedef struct {
 
 typedef struct { Py_ssize_t slot; PyObject *dtype; int ndim; npy_intp *sizes; npy_intp nbytes; int code; } Made;
 typedef struct { Py_ssize_t slot; int is_integer; } Parameter;
-/* An input's memory otherwise: where it begins, sizes, and strides in bytes. */
+/* The memory of a slot otherwise: where it begins, sizes, and strides in bytes. */
 typedef struct { Py_ssize_t source, offset; Made as; npy_intp *strides; } View;
+struct Act;
 
 typedef struct {
     PyObject_HEAD
@@ -53,9 +54,11 @@ typedef struct {
     Made *made;
     Py_ssize_t *buffers, *outputs; /* slots: those of inputs first, then of what is made, then of constants */
     Parameter *parameters;
-    /* On bare memory, views are slots behind all others. */
-    Py_ssize_t view_count, bare_count, *bare_outputs;
+    /* On bare memory, views are slots behind all others; `acts` are what runs there, one behind the other, where that is
+       more than the kernels. */
+    Py_ssize_t view_count, bare_count, act_count, *bare_outputs;
     View *views;
+    struct Act *acts;
     gs_run *run;
     const void *launches;
     const int64_t *sizes;
@@ -64,6 +67,11 @@ typedef struct {
     PyObject *constants, *threads, *allocate, *owner;
     PyObject *steps; /* (list of inputs) → list of results, or None for whatever goes another way; NULL of kernels alone */
 } Entry;
+
+/* The kernels of an entry, which has the slots of the one that it is of; or, where there is none, a product. */
+typedef struct Act { Entry *kernels; Product product; } Act;
+
+static PyTypeObject EntryType;
 
 /* --- making one --- */
 
@@ -120,6 +128,14 @@ static int read_view(PyObject *item, View *view)
     return numbers_of(strides, view->as.ndim, view->strides) ? DONE : FAILED;
 }
 
+static int read_act(PyObject *item, Act *act)
+{
+    if (PyTuple_Check(item)) return read_product(item, &act->product) ? FAILED : DONE;
+    if (Py_TYPE(item) != &EntryType) return PyErr_Format(PyExc_TypeError, "not an Entry, nor a product"), FAILED;
+    act->kernels = (Entry *)Py_NewRef(item);
+    return DONE;
+}
+
 static int is_small(const Made *made) { return made->code >= 0 && made->nbytes < LARGE; }
 
 /* Whether an entry can be run on bare memory. */
@@ -133,7 +149,8 @@ static int may_be_bare(const Entry *self)
         if (!is_small(self->made + i)) return 0;
     for (Py_ssize_t i = 0; i < self->view_count; ++i) {
         const Py_ssize_t source = self->views[i].source;
-        if (source < 0 || source >= self->given_count || self->guards[source].kind != ARRAY) return 0;
+        if (source < 0 || source >= made + self->made_count) return 0;
+        if (source < made && (source >= self->given_count || self->guards[source].kind != ARRAY)) return 0;
     }
     for (Py_ssize_t i = 0; i < self->bare_count; ++i) {
         const Py_ssize_t slot = self->bare_outputs[i];
@@ -148,7 +165,7 @@ static int may_be_bare(const Entry *self)
 
 static int read_entry(
     Entry *self, PyObject *guards, PyObject *made, PyObject *buffers, PyObject *parameters, PyObject *outputs,
-    PyObject *widths, PyObject *views, PyObject *bare)
+    PyObject *widths, PyObject *views, PyObject *bare, PyObject *acts)
 {
     self->given_count = PyTuple_GET_SIZE(guards);
     self->input_count = self->given_count + PyTuple_GET_SIZE(self->defaults);
@@ -159,6 +176,7 @@ static int read_entry(
     self->result_count = PyTuple_GET_SIZE(widths);
     self->view_count = PyTuple_GET_SIZE(views);
     self->bare_count = PyTuple_GET_SIZE(bare);
+    self->act_count = PyTuple_GET_SIZE(acts);
     self->slot_count = self->input_count + self->made_count + PyTuple_GET_SIZE(self->constants);
     self->guards = PyMem_Calloc((size_t)self->given_count + 1, sizeof(Guard));
     self->made = PyMem_Calloc((size_t)self->made_count + 1, sizeof(Made));
@@ -168,8 +186,9 @@ static int read_entry(
     self->widths = PyMem_Calloc((size_t)self->result_count + 1, sizeof(Py_ssize_t));
     self->views = PyMem_Calloc((size_t)self->view_count + 1, sizeof(View));
     self->bare_outputs = PyMem_Calloc((size_t)self->bare_count + 1, sizeof(Py_ssize_t));
+    self->acts = PyMem_Calloc((size_t)self->act_count + 1, sizeof(Act));
     if (!self->guards || !self->made || !self->buffers || !self->parameters || !self->outputs || !self->widths || !self->views
-        || !self->bare_outputs)
+        || !self->bare_outputs || !self->acts)
         return PyErr_NoMemory(), FAILED;
     for (Py_ssize_t i = 0; i < self->given_count; ++i)
         if (read_guard(PyTuple_GET_ITEM(guards, i), self->guards + i)) return FAILED;
@@ -181,6 +200,8 @@ static int read_entry(
             return FAILED;
     for (Py_ssize_t i = 0; i < self->view_count; ++i)
         if (read_view(PyTuple_GET_ITEM(views, i), self->views + i)) return FAILED;
+    for (Py_ssize_t i = 0; i < self->act_count; ++i)
+        if (read_act(PyTuple_GET_ITEM(acts, i), self->acts + i)) return FAILED;
     if (!numbers_of(buffers, self->buffer_count, self->buffers)) return FAILED;
     if (!numbers_of(bare, self->bare_count, self->bare_outputs)) return FAILED;
     if (!numbers_of(widths, self->result_count, self->widths)) return FAILED;
@@ -192,15 +213,16 @@ static int read_entry(
 static PyObject *entry_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"guards", "made", "buffers", "parameters", "outputs", "widths", "defaults", "constants", "run", "launches",
-                            "count", "sizes", "is_long", "threads", "allocate", "owner", "steps", "views", "bare", NULL};
+                            "count", "sizes", "is_long", "threads", "allocate", "owner", "steps", "views", "bare", "acts", NULL};
     PyObject *guards, *made, *buffers, *parameters, *outputs, *widths, *defaults, *constants, *threads, *allocate, *owner;
-    PyObject *steps, *views, *bare;
+    PyObject *steps, *views, *bare, *acts;
     Py_ssize_t run, launches, count, sizes;
     int is_long;
     if (!PyArg_ParseTupleAndKeywords(
-            arguments, keywords, "O!O!O!O!O!O!O!O!nnnnpOOOOO!O!", names, &PyTuple_Type, &guards, &PyTuple_Type, &made,
+            arguments, keywords, "O!O!O!O!O!O!O!O!nnnnpOOOOO!O!O!", names, &PyTuple_Type, &guards, &PyTuple_Type, &made,
             &PyTuple_Type, &buffers, &PyTuple_Type, &parameters, &PyTuple_Type, &outputs, &PyTuple_Type, &widths,
-            &PyTuple_Type, &defaults, &PyTuple_Type, &constants, &run, &launches, &count, &sizes, &is_long, &threads, &allocate, &owner, &steps, &PyTuple_Type, &views, &PyTuple_Type, &bare))
+            &PyTuple_Type, &defaults, &PyTuple_Type, &constants, &run, &launches, &count, &sizes, &is_long, &threads, &allocate, &owner, &steps,
+            &PyTuple_Type, &views, &PyTuple_Type, &bare, &PyTuple_Type, &acts))
         return NULL;
     Entry *self = (Entry *)type->tp_alloc(type, 0);
     if (!self) return NULL;
@@ -215,7 +237,7 @@ static PyObject *entry_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     self->launch_count = count;
     self->sizes = (const int64_t *)sizes;
     self->is_long = is_long;
-    if (read_entry(self, guards, made, buffers, parameters, outputs, widths, views, bare)) Py_CLEAR(self);
+    if (read_entry(self, guards, made, buffers, parameters, outputs, widths, views, bare, acts)) Py_CLEAR(self);
     return (PyObject *)self;
 }
 
@@ -234,6 +256,8 @@ static void entry_dealloc(Entry *self)
         PyMem_Free(self->views[i].as.sizes);
         PyMem_Free(self->views[i].strides);
     }
+    for (Py_ssize_t i = 0; self->acts && i < self->act_count; ++i) Py_XDECREF(self->acts[i].kernels);
+    PyMem_Free(self->acts);
     PyMem_Free(self->views);
     PyMem_Free(self->bare_outputs);
     PyMem_Free(self->guards);
@@ -485,13 +509,35 @@ static gs_result result_of(const Entry *self, Py_ssize_t slot, void *const *poin
     return result;
 }
 
+/* Runs the kernels of an entry on the memory of slots, those of `self`. */
+static int launched(const Entry *kernels, const Entry *self, void *const *pointers, PyObject *const *values)
+{
+    void *buffers[kernels->buffer_count + 1];
+    gs_number numbers[kernels->parameter_count + 1];
+    const int threads = kernels->is_long ? thread_count(kernels) : 1;
+    for (Py_ssize_t i = 0; i < kernels->parameter_count; ++i) {
+        const Py_ssize_t slot = kernels->parameters[i].slot;
+        PyObject *value = slot < self->given_count  ? values[slot]
+                          : slot < self->input_count ? PyTuple_GET_ITEM(self->defaults, slot - self->given_count)
+                                                     : PyTuple_GET_ITEM(self->constants, slot - self->input_count - self->made_count);
+        if (kernels->parameters[i].is_integer) numbers[i].integer = PyLong_AsLongLong(value);
+        else numbers[i].real = PyFloat_AsDouble(value);
+    }
+    if (PyErr_Occurred()) return FAILED;
+    for (Py_ssize_t i = 0; i < kernels->buffer_count; ++i) buffers[i] = pointers[kernels->buffers[i]];
+    PyThreadState *state = kernels->is_long ? PyEval_SaveThread() : NULL;
+    const int failed = kernels->run(
+        kernels->launches, kernels->launch_count, buffers, kernels->buffer_count, 0, kernels->sizes, numbers, threads);
+    if (state) PyEval_RestoreThread(state);
+    return failed ? ELSEWHERE : DONE;
+}
+
 /* As run_entry, of inputs that are arrays by their memory. */
 static int run_entry_bare(const Entry *self, const gs_bare *inputs, PyObject *const *values, gs_result *results)
 {
-    void *pointers[self->slot_count + self->view_count + 1], *buffers[self->buffer_count + 1];
+    void *pointers[self->slot_count + self->view_count + 1];
     gs_managed *made[self->made_count + 1];
-    gs_number numbers[self->parameter_count + 1];
-    int status = DONE, threads = 1;
+    int status = DONE;
     for (Py_ssize_t i = 0; i < self->given_count; ++i) {
         const Guard *guard = self->guards + i;
         if (guard->kind == ARRAY ? !fits_bare(guard, inputs + i) : !fits(guard, values[i])) return ELSEWHERE;
@@ -504,32 +550,21 @@ static int run_entry_bare(const Entry *self, const gs_bare *inputs, PyObject *co
                                                 : PyTuple_GET_ITEM(self->constants, constant);
         pointers[i] = value && PyArray_CheckExact(value) ? PyArray_DATA((PyArrayObject *)value) : NULL;
     }
-    for (Py_ssize_t i = 0; i < self->view_count; ++i)
-        pointers[self->slot_count + i] = (char *)pointers[self->views[i].source] + self->views[i].offset;
-    for (Py_ssize_t i = 0; i < self->parameter_count; ++i) {
-        const Py_ssize_t slot = self->parameters[i].slot;
-        PyObject *value = slot < self->given_count  ? values[slot]
-                          : slot < self->input_count ? PyTuple_GET_ITEM(self->defaults, slot - self->given_count)
-                                                     : PyTuple_GET_ITEM(self->constants, slot - self->input_count - self->made_count);
-        if (self->parameters[i].is_integer) numbers[i].integer = PyLong_AsLongLong(value);
-        else numbers[i].real = PyFloat_AsDouble(value);
-    }
-    if (self->is_long) threads = thread_count(self);
-    if (PyErr_Occurred()) return FAILED;
     for (Py_ssize_t i = 0; i < self->made_count; ++i)
         if (!(made[i] = new_managed(self->made + i))) status = ELSEWHERE;
         else pointers[self->made[i].slot] = made[i]->data;
-    if (status == DONE && self->launch_count) {
-        for (Py_ssize_t i = 0; i < self->buffer_count; ++i) buffers[i] = pointers[self->buffers[i]];
-        PyThreadState *state = self->is_long ? PyEval_SaveThread() : NULL;
-        if (self->run(self->launches, self->launch_count, buffers, self->buffer_count, 0, self->sizes, numbers, threads))
-            status = ELSEWHERE;
-        if (state) PyEval_RestoreThread(state);
+    for (Py_ssize_t i = 0; status == DONE && i < self->view_count; ++i)
+        pointers[self->slot_count + i] = (char *)pointers[self->views[i].source] + self->views[i].offset;
+    if (status == DONE && self->launch_count) status = launched(self, self, pointers, values);
+    for (Py_ssize_t i = 0; status == DONE && i < self->act_count; ++i) {
+        const Act *act = self->acts + i;
+        if (act->kernels) status = launched(act->kernels, self, pointers, values);
+        else multiply(&act->product, pointers);
     }
     for (Py_ssize_t i = 0; status == DONE && i < self->bare_count; ++i)
         results[i] = result_of(self, self->bare_outputs[i], pointers, made);
     for (Py_ssize_t i = 0; i < self->made_count; ++i) free(made[i]);
-    if (!PyErr_Occurred()) return status;
+    if (!PyErr_Occurred() || status == FAILED) return status;
     for (Py_ssize_t i = 0; i < self->bare_count; ++i) free(results[i].made);
     return given_up();
 }
@@ -881,12 +916,14 @@ static Py_ssize_t run_bare(
     return -1;
 }
 
-/* (Entry, Pair, Calls, the address of run_bare) */
-PyObject *gs_types(void)
+/* NumPy's matmul → (Entry, Pair, Calls, the address of run_bare, whether there are products) */
+PyObject *gs_types(PyObject *matmul)
 {
     import_array();
+    find_product_loops(matmul);
     PyTypeObject *types[] = {&EntryType, &PairType, &PullbackType, &CallsType};
     for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
         if (PyType_Ready(types[i])) return NULL;
-    return Py_BuildValue("(OOOn)", &EntryType, &PairType, &CallsType, (Py_ssize_t)(intptr_t)run_bare);
+    return Py_BuildValue(
+        "(OOOni)", &EntryType, &PairType, &CallsType, (Py_ssize_t)(intptr_t)run_bare, product_loop[0] && product_loop[1]);
 }
