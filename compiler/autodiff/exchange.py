@@ -7,7 +7,9 @@ views. Of that, tensors of their own are handed on, and the rest is computed aga
     again:    inputs, kept → the captured outputs that are not kept
 
 An input whose size is all that the backward wants of it is in `shapes_only`: a tensor without elements stands for it.
-Where all that is computed again follows from shapes, `of_shapes` says so, and nothing is run for it.
+Where all that is computed again follows from shapes, `of_shapes` says so, and nothing is run for it. What is told
+element by element by inputs and results that are handed on anyway is computed again as well, where it may be: a
+function with a backward of its own has what that captures handed on, whose second derivatives are its to tell.
 Where random numbers are drawn, all is computed again, from the same seed; `draws` says so.
 """
 
@@ -19,8 +21,8 @@ from ...lang.light_dataclasses import dataclass
 from ..analysis.draws import draws
 from ..ir.builder import Builder
 from ..ir.graph import Graph
-from ..ir.kinds import KindTrait, kinds_with
-from ..ir.node import Value, copy_nodes
+from ..ir.kinds import KindTrait, has, kinds_with
+from ..ir.node import Node, Value, copy_nodes
 from ..ops.registry import OPS, Op, Trait
 from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..types.types import is_tensor, leaf_of
@@ -46,13 +48,14 @@ class Exchange:
     of_shapes: bool
 
 
-def exchange_tensors(gradient: Gradient) -> Exchange:
-    """What the halves of a gradient hand on."""
+def exchange_tensors(gradient: Gradient, *, recomputes: bool = False) -> Exchange:
+    """What the halves of a gradient hand on; with `recomputes`, not what is told element by element by the rest."""
     f = gradient.f
     has_draws = draws(f)
     kept = tuple(i for i in gradient.captured_outputs if i < gradient.num_real_outputs and is_tensor(f.outputs[i].type))
     if not has_draws:
         kept = tuple(i for i in gradient.captured_outputs if _is_own_tensor(f.outputs[i]))
+        kept = _untold(gradient, kept) if recomputes else kept
     computed = tuple(i for i in gradient.captured_outputs if i not in kept)
     forward = _forward(gradient, kept, has_draws)
     again, used = _again(gradient, kept, computed, has_draws)
@@ -62,6 +65,29 @@ def exchange_tensors(gradient: Gradient) -> Exchange:
     needed = tuple(i for i in range(len(f.inputs)) if i in wanted)
     shapes_only = frozenset(i for i in needed if i not in held and is_tensor(leaf_of(f.inputs[i].type)))
     return Exchange(gradient, forward, again[0], kept, computed, used, needed, shapes_only, has_draws, of_shapes)
+
+
+def _untold(gradient: Gradient, kept: Sequence[int]) -> tuple[int, ...]:
+    """Those outputs that ops on single elements do not tell of captured inputs, of results, and of each other."""
+    f, real = gradient.f, gradient.num_real_outputs
+    told = {value for i, value in enumerate(f.inputs) if i in gradient.captured_inputs or not is_tensor(value.type)}
+    told |= {f.outputs[i] for i in kept if i < real}
+    left = {f.outputs[i]: i for i in kept if i >= real}
+    for node in f.nodes:
+        tells = not node.blocks and all(value in told for value in node.inputs) and _is_told(node)
+        told.update(value for value in node.outputs if tells or value in left)
+        for value in node.outputs if tells else ():
+            left.pop(value, None)
+    return tuple(i for i in kept if i < real or f.outputs[i] in left)
+
+
+def _is_told(node: Node) -> bool:
+    """Whether a node costs no more than to read its inputs."""
+    op = OPS.of(node.schema)
+    if op is None:
+        return node.kind in _SAME_VALUE or has(node, KindTrait.KNOWN) or node.kind == "prim::ListConstruct"
+    is_random = op.has(Trait.RANDOM) or op.has(Trait.SIDE_EFFECT)
+    return not is_random and bool(op.traits & (Trait.POINTWISE | Trait.VIEW | Trait.SHAPE_ONLY))
 
 
 def _is_own_tensor(value: Value) -> bool:

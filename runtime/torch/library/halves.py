@@ -22,6 +22,7 @@ from ....compiler.autodiff.gradient import residuals_of
 from ....compiler.ir.graph import Graph, backward_of
 from ....compiler.ir.node import Value
 from ....compiler.ops.meta import UNKNOWN, Meta, is_known
+from ....compiler.passes.inline_functions import inline_functions
 from ....compiler.shapes.propagate import ShapeError, propagate_shapes
 from ....compiler.types.types import TENSOR, ListType, OptionalType, is_differentiable
 from ....lang.diagnostics import CompileError
@@ -50,7 +51,8 @@ class Halves:
     def __init__(self, function: Compiled, differentiated: Differentiated) -> None:
         self.name = function.name
         self.span = function.graph.span
-        self.exchange = exchange_tensors(differentiated.gradient)
+        program, _ = program_of(function)
+        self.exchange = exchange_tensors(differentiated.gradient, recomputes=not _has_pairs(program.graph))
         self.differentiated = differentiated
         gradient = differentiated.gradient
         self._function, _ = program_of(function)
@@ -293,6 +295,13 @@ class Halves:
             span = self.differentiated.gradient.f.span
             raise RuntimeFailure("R101", backward_of(self.name), message, argument=name, span=span, notes=[note])
         return gradient.to(primal.dtype).expand(primal.shape)
+
+
+def _has_pairs(graph: Graph) -> bool:
+    """Whether a graph, or what it calls, has a backward of its own."""
+    copied = graph.copy()
+    inline_functions(copied, keep_pairs=True)
+    return copied.returns_closure or any(node.kind == "prim::CallFunction" for node in copied.all_nodes())
 
 
 def fresh(values: Sequence[Any], results: Sequence[Any]) -> list[Any]:

@@ -1,0 +1,84 @@
+"""What an op hands from its forward to its backward: not what single elements of the rest tell, and derivatives stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradscript as gs
+import pytest
+import torch
+from op_cases import positive
+from torch.autograd import gradcheck, gradgradcheck
+
+UNIT = gs.CompilationUnit("""
+def gated(x, w, scale: float = 0.5):
+    a = torch.sigmoid(x * scale)
+    b = torch.tanh(a * w)
+    return (a * b + b.exp()).sum(1)
+
+def normed(x, w):
+    h = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+    return torch.tanh(h * w) * h.sigmoid()
+
+def projected(x, w):
+    y = x @ w
+    z = y.sin()
+    return z * z.exp(), y
+
+def square(x):
+    s = torch.tanh(x)
+    def backward(grad):
+        return grad * s * 3.0
+    return s * x, backward
+
+def helped(x, w):
+    return square(x * w).exp()
+
+def branched(x, w, positive: bool):
+    y = torch.sigmoid(x)
+    if positive:
+        y = y * w
+    return y.exp() * y
+""")
+SAVED = {"gated": 1, "normed": 1, "projected": 0, "square": 1, "branched": None, "helped": None}
+GIVEN: dict[str, Any] = {
+    "gated": lambda: [positive(3, 4), positive(4)],
+    "normed": lambda: [positive(3, 4), positive(4)],
+    "projected": lambda: [positive(3, 4), positive(4, 2)],
+    "square": lambda: [positive(3, 4)],
+    "helped": lambda: [positive(3, 4), positive(4)],
+    "branched": lambda: [positive(3, 4), positive(3, 4), True],
+}
+OPS = {name: gs.torch_op(UNIT[name], f"op_saved::{name}") for name in GIVEN}
+
+
+@pytest.mark.parametrize("name", [name for name, count in SAVED.items() if count is not None])
+def test_what_single_elements_tell_is_not_handed_on(name: str) -> None:
+    op, given = OPS[name], GIVEN[name]()
+    results = op.forward(*given)
+    real = len(op.op._schema.returns)
+    assert (len(results) if isinstance(results, tuple) else 1) - real == SAVED[name]
+
+
+@pytest.mark.parametrize("name", list(GIVEN))
+def test_derivatives_are_those_of_the_function(name: str) -> None:
+    op, function = OPS[name], UNIT[name]
+    given = [v.requires_grad_() if isinstance(v, torch.Tensor) else v for v in GIVEN[name]()]
+    inputs = [v for v in given if isinstance(v, torch.Tensor)]
+    real = len(op.op._schema.returns)
+
+    def through_halves(*values: Any) -> Any:
+        row = iter(values)
+        results = op.forward(*[next(row) if isinstance(v, torch.Tensor) else v for v in given])
+        return results[:real] if isinstance(results, tuple) else (results,)
+
+    found, wanted = through_halves(*inputs), function(*given)
+    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+    for _ in range(3):
+        for ours, theirs in zip(found, wanted, strict=True):
+            torch.testing.assert_close(ours, theirs)
+        there = [i for i, ours in enumerate(found) if ours.requires_grad]
+        totals = [sum((row[i] * row[i]).sum() for i in there) for row in (found, wanted)]
+        found, wanted = (torch.autograd.grad(total, inputs, create_graph=True) for total in totals)
+    if name not in ("square", "helped"):
+        assert gradcheck(through_halves, inputs) and gradgradcheck(through_halves, inputs)
