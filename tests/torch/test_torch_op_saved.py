@@ -1,4 +1,4 @@
-"""What an op hands from its forward to its backward: not what single elements of the rest tell, and derivatives stay."""
+"""What an op hands from its forward to its backward: not what elements of the rest tell; derivatives stay the same."""
 
 from __future__ import annotations
 
