@@ -70,3 +70,11 @@ def test_results_lie_anywhere(offset: int) -> None:
     found = memory[offset : offset + rows * columns].reshape(rows, columns)
     np.testing.assert_array_equal(found, x.reshape(rows, columns, 2)[..., 0] * scale[:, None] + bias)
     assert (memory[:offset] == 7).all() and (memory[offset + rows * columns :] == 7).all()
+
+
+def test_rows_whose_length_is_passed_begin_anywhere() -> None:
+    """The text of 128 columns serves 61, whose rows begin in the middle of lines."""
+    kernel = dynamic(broadcast(37, 128), "j")
+    text = _text(kernel)
+    assert "* size_j" in text and "gs_put" not in text and "gs_stream(" in text
+    assert "gs_put(" in _text(dynamic(broadcast(37, 128), "i"))

@@ -59,6 +59,11 @@ class CPositions:
         level = SUM if len(parts) > 1 else self._level(index)
         return Text(" ".join(parts), level)
 
+    def steps(self, index: Index) -> dict[Atom, int]:
+        """The numbers by which an index grows along each axis, times sizes that are passed."""
+        found = strides(index, self._dynamic)
+        return {atom: found.get(atom, (coefficient, ()))[0] for coefficient, atom in index.terms}
+
     def text_at(self, index: Index, moved: Mapping[str, str]) -> str:
         """An index of axes alone, where some of them are at other positions."""
         other = copy(self)

@@ -189,10 +189,10 @@ class Traffic:
         return bool(found) and all(self._is_aligned(store, loop.axis) for store in found)
 
     def _is_aligned(self, store: Store, axis: str) -> bool:
-        """Whether rows begin where lines of memory do, if their result does."""
+        """Whether rows begin where lines of memory do, if their result does, whatever sizes are passed."""
         size = self._kernel.buffer(store.buffer).dtype.itemsize
         extent = self._positions.known_extent_of(axis)
-        others = [c for c, atom in store.index.terms if atom != AxisAtom(axis)]
+        others = [c for atom, c in self._positions.steps(store.index).items() if atom != AxisAtom(axis)]
         if is_open(store.index.constant) or any(map(is_open, others)):
             return False
         starts = [*others, store.index.constant, 0 if extent is None else min(extent, LANES)]
