@@ -52,11 +52,6 @@ from .passes.simplification.simplify_broadcasts import simplify_broadcasts
 from .passes.specialize_types import specialize_types
 
 GraphPass: TypeAlias = Callable[[Graph], bool]
-Dump: TypeAlias = Callable[[str, Graph], None]
-"""Called with a pass's name and the graph it left, whenever it changed something."""
-
-MAX_ROUNDS = 10
-"""Of a pipeline that is run until nothing changes. Each round is sound, so stopping early only leaves work undone."""
 
 
 class InvalidPass(Exception):
@@ -111,7 +106,6 @@ def run_passes(
     passes: Sequence[GraphPass],
     *,
     verify_between: bool = True,
-    dump: Dump | None = None,
     recipe: str = "",
     is_part: bool = False,
 ) -> bool:
@@ -137,22 +131,8 @@ def run_passes(
         # A pass may break a graph and say that it changed nothing, so this does not depend on its word.
         if verify_between:
             _verify_after(pass_, graph)
-        if did and dump is not None:
-            dump(pass_name(pass_), graph)
         if observer is not None:
             observer(Observation(recipe, pass_name(pass_), graph, did, took))
-    return changed
-
-
-def run_to_fixpoint(
-    graph: Graph, passes: Sequence[GraphPass], *, verify_between: bool = True, dump: Dump | None = None
-) -> bool:
-    """Run the passes again and again until none changes anything, at most MAX_ROUNDS times."""
-    changed = False
-    for _ in range(MAX_ROUNDS):
-        if not run_passes(graph, passes, verify_between=verify_between, dump=dump):
-            break
-        changed = True
     return changed
 
 

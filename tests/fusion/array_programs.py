@@ -13,7 +13,7 @@ from gradscript.compiler.fusion.fuse import KERNEL_POLICY, FusedPair, fuse_pair
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.kernel_ir.verifier import verify_kernel
 from gradscript.runtime.kernels.listing import layout_of
-from gradscript.runtime.kernels.reference import run_program
+from kernel_reference import run_program
 
 UNARY = (
     "torch.exp({})",

@@ -9,7 +9,7 @@ from array_programs import check_fused, fused
 from gradscript.compiler.fusion.program import KernelStep
 from gradscript.compiler.kernel_ir.verifier import verify_kernel
 from gradscript.compiler.shapes.propagate import ShapeError
-from gradscript.runtime.kernels.reference import run_program
+from kernel_reference import run_program
 
 UNIT = gs.CompilationUnit("""
 def gathered(x, index):

@@ -8,11 +8,12 @@ import numpy as np
 from amounts import some
 from evaluator import UNDEFINED, evaluate, same
 from gradscript.compiler.ir.graph import Graph
-from gradscript.compiler.pipeline import RECIPES, run_to_fixpoint
+from gradscript.compiler.pipeline import RECIPES
 from gradscript.runtime.plans.build import build_plan
 from gradscript.runtime.plans.interpreter import execute, run_plan
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pass_running import run_to_fixpoint
 from random_graphs import arguments, graphs
 
 slow = settings(

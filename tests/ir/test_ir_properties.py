@@ -10,11 +10,12 @@ from gradscript.compiler import pipeline
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.ir.verify import verify
 from gradscript.compiler.parse_ir import parse_ir
-from gradscript.compiler.pipeline import PASSES, RECIPES, GraphPass, run_to_fixpoint
+from gradscript.compiler.pipeline import PASSES, RECIPES, GraphPass
 from gradscript.compiler.types.types import Type
 from gradscript.lang.diagnostics import CompileError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pass_running import run_to_fixpoint
 from random_graphs import arguments, graphs
 
 slow = settings(

@@ -20,7 +20,7 @@ from gradscript.compiler.fusion.fuse import pair_gradient
 from gradscript.compiler.types.dtypes import DType
 from gradscript.runtime.kernels import notices
 from gradscript.runtime.kernels.listing import layout_of
-from gradscript.runtime.kernels.reference import run_fused
+from kernel_reference import run_fused
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests" / "fusion" / "rows")]

@@ -11,9 +11,10 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
-from gradscript.compiler.pipeline import RECIPES, run_to_fixpoint
+from gradscript.compiler.pipeline import RECIPES
 from gradscript.runtime.plans.build import build_plan
 from gradscript.runtime.plans.interpreter import run_plan
+from pass_running import run_to_fixpoint
 
 SOURCE = """
 def uniform(n: int):

@@ -16,11 +16,11 @@ from gradscript.compiler.fusion.refusals import Unsettled
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.kernel_ir.interpret import run_kernel
 from gradscript.compiler.types.open_sizes import Symbols
-from gradscript.runtime.kernels.reference import run_written
 from gradscript.runtime.kernels.runner import KernelGraph, KernelGroup
 from gradscript.runtime.kernels.triton.kernel import TritonKernel
 from gradscript.runtime.torch.graphs import driver, inputs, step
 from kernel_device import kernel_device
+from kernel_reference import run_written
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 

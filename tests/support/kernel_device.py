@@ -15,7 +15,6 @@ from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.types.open_sizes import Symbols
 from gradscript.runtime.execution.function_executor import forget_compiled
 from gradscript.runtime.face import function, transforms
-from gradscript.runtime.kernels.reference import run_program
 from gradscript.runtime.kernels.runner import KernelGraph, KernelGroup
 from gradscript.runtime.torch import calls, node
 from gradscript.runtime.torch.devices import DeviceRunner, register_runner
@@ -23,6 +22,7 @@ from gradscript.runtime.torch.kinds import SYMBOLIC, is_batched
 from gradscript.runtime.torch.tensors import tensors_in
 from gradscript.runtime.values.arrays import any_torch
 from gradscript.runtime.values.torch_dtypes import tensor_of
+from kernel_reference import run_program
 
 NAME = "kernels"
 

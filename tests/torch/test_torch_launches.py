@@ -16,9 +16,9 @@ import pytest
 import torch
 from functorch.compile import make_boxed_func
 from gradscript.compiler.kernel_ir.kernel import Kernel
-from gradscript.runtime.kernels.reference import run_kernel, run_written
 from gradscript.runtime.kernels.triton.wrapped import WrappedKernel
 from gradscript.runtime.torch.library import launches
+from kernel_reference import run_kernel, run_written
 from torch._functorch.aot_autograd import aot_function
 from torch._higher_order_ops.triton_kernel_wrap import (
     kernel_side_table,

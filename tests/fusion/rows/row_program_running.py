@@ -22,7 +22,7 @@ from gradscript.compiler.scheduling.cpu import split_for_cpu
 from gradscript.compiler.scheduling.split import ChunkLimits, split_reductions
 from gradscript.compiler.scheduling.tiles import is_tiled
 from gradscript.compiler.types.dtypes import FLOAT32, FLOAT64, INT64, DType
-from gradscript.runtime.kernels.reference import run_program
+from kernel_reference import run_program
 from row_programs import RowProgram
 
 Split = Callable[[Kernel], list[Kernel]]

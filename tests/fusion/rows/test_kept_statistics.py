@@ -20,7 +20,7 @@ from gradscript.compiler.kernel_ir.layout import Layout
 from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.ops.meta import Meta
 from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, DType
-from gradscript.runtime.kernels.reference import run_program
+from kernel_reference import run_program
 from row_program_running import SPLITS, Split, few_elements
 
 SOURCE = """

@@ -17,8 +17,8 @@ from gradscript.compiler.autodiff.differentiable import differentiable_graph
 from gradscript.compiler.autodiff.flatten import flatten_signature
 from gradscript.compiler.codegen.triton.module import supports
 from gradscript.runtime.kernels.c.kernel import Kernels
-from gradscript.runtime.kernels.reference import run_fused
 from kernel_device import kernel_device
+from kernel_reference import run_fused
 from whole_models import MODELS, NEWTON, TEXT, UNIT, arguments, eager, flat, tensors
 
 

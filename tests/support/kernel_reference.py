@@ -6,23 +6,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
-from ...compiler.fusion.fuse import Unfusable, fuse, fuse_groups
-from ...compiler.fusion.planning.assemble import Split
-from ...compiler.fusion.planning.roles import Supports
-from ...compiler.fusion.program import ExternStep, KernelStep, Passed, Program, Ref
-from ...compiler.fusion.seeds import open_inputs
-from ...compiler.ir.graph import Graph
-from ...compiler.kernel_ir.interpret import run_kernel
-from ...compiler.kernel_ir.kernel import KernelConstant, Store
-from ...compiler.kernel_ir.layout import Layout
-from ...compiler.ops.arrays import numpy_dtype
-from ...compiler.ops.meta import UNKNOWN, Meta
-from ...compiler.ops.registry import OPS
-from ...compiler.scheduling.split import split_reductions
-from ...lang.light_dataclasses import replace
-from ..plans.interpreter import run_plan
-from .groups import plan_with_kernels
+from gradscript.compiler.fusion.fuse import Unfusable, fuse, fuse_groups
+from gradscript.compiler.fusion.planning.assemble import Split
+from gradscript.compiler.fusion.planning.roles import Supports
+from gradscript.compiler.fusion.program import ExternStep, KernelStep, Passed, Program, Ref
+from gradscript.compiler.fusion.seeds import open_inputs
+from gradscript.compiler.ir.graph import Graph
+from gradscript.compiler.kernel_ir.interpret import run_kernel
+from gradscript.compiler.kernel_ir.kernel import KernelConstant, Store
+from gradscript.compiler.kernel_ir.layout import Layout
+from gradscript.compiler.ops.arrays import numpy_dtype
+from gradscript.compiler.ops.meta import UNKNOWN, Meta
+from gradscript.compiler.ops.registry import OPS
+from gradscript.compiler.scheduling.split import split_reductions
+from gradscript.lang.light_dataclasses import replace
+from gradscript.runtime.kernels.groups import plan_with_kernels
+from gradscript.runtime.plans.interpreter import run_plan
 
 
 def run_fused(graph: Graph, values: Sequence[Any], supports: Supports, split: Split = split_reductions) -> list[Any]:
