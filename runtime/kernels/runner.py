@@ -237,6 +237,11 @@ class DevicePlan:
         found._list = found._new_list()
         return found
 
+    @property
+    def is_settled(self) -> bool:
+        """As of any FixedRun."""
+        return self._list is not None and self._list.found is not None
+
     def _new_list(self) -> KeptList | None:
         if not self._is_listed:
             return None

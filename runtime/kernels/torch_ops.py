@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ BOUND: dict[str, Callable[..., Any]] = {
     "aten::unsqueeze": torch.unsqueeze,
     "aten::squeeze.dim": torch.squeeze,
     "aten::unbind.int": torch.unbind,
+    "aten::mT": attrgetter("mT"),
 }
 """What stands between kernels most often, by torch's own bindings, which take half of the time to parse arguments that
 `torch.ops` does."""

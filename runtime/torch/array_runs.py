@@ -62,6 +62,7 @@ class ArrayRun:
         unwanted: Collection[int] = (),
     ) -> None:
         self.is_new = [True] * len(executor.graph.outputs)
+        self.is_settled = False
         self._executor = executor
         self._owned = owned
         self._passes_on = passes_on

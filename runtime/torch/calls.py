@@ -45,6 +45,8 @@ class TorchCalls:
         self._binder = Binder.of(function.schema, function.graph, checked)
         self._prepared: dict[Hashable, PreparedCall | None] = {}
         self.known = new_kinds()
+        self._takes_lists = False
+        """Whether calls with lists are told apart: once one was on a device, for on the CPU it would be in vain."""
         _CALLS.add(self)
         self._opaque = [(i, a.name) for i, a in enumerate(function.schema.arguments) if not _carries_gradients(a.type)]
         self._opaque_results = [r.type for r in function.schema.returns if not _carries_gradients(r.type)]
@@ -60,7 +62,7 @@ class TorchCalls:
         found = self.known(args) if not kwargs else NotImplemented
         if found is not NotImplemented:
             return found
-        key = signature(args) if not kwargs else None
+        key = signature(args, lists=self._takes_lists) if not kwargs else None
         prepared = self._prepared.get(key)
         return prepared(args) if prepared is not None else self._call(args, kwargs, key)
 
@@ -84,6 +86,7 @@ class TorchCalls:
         results = self._recorded(values) if joins or device != "cpu" else self._run(values)
         if key is not None and key not in self._prepared and (device not in BY_OPS or device == "cpu"):
             self._prepare(device, args, values, key)
+        self._takes_lists = self._takes_lists or device not in BY_OPS
         return results[0] if len(results) == 1 else tuple(results)
 
     def prepare_owning(self, args: tuple[Any, ...], values: list[Any]) -> None:

@@ -30,6 +30,10 @@ class FixedRun(Protocol):
     def is_new(self) -> Sequence[bool]:
         """Per output, whether it is sure to be a tensor that shares no memory with any other value."""
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the host decides all that is done, so that what comes out is of the same kinds each time."""
+
     def run(self, values: Sequence[Any]) -> list[Any]:
         """The results."""
 
@@ -108,8 +112,14 @@ class _CountedFixedRun:
     """A FixedRun, of which each run is a hit."""
 
     def __init__(self, fixed: FixedRun) -> None:
+        self._fixed = fixed
         self._run = fixed.run
         self.is_new = fixed.is_new
+
+    @property
+    def is_settled(self) -> bool:
+        """As of what runs."""
+        return self._fixed.is_settled
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         HITS.add()

@@ -127,6 +127,8 @@ class KeptPlaces:
     """Of outputs, where they may have tangents: shape, dtype, device; nothing of those without a gradient."""
     given: KeptArguments | None = None
     """The arguments, where second derivatives are made of them."""
+    by_kind: Callable[[Sequence[Any], Sequence[NestedPlaces], Sequence[Any]], Any] | None = None
+    """What gives the gradients for those of outputs, what is kept, and both as values, where such are known already."""
 
     def tangents(self, saved: Sequence[Any], given: Sequence[Any]) -> list[Any]:
         """The tangents of the outputs' tensors, in a row, for those of the arguments' tensors.
@@ -154,8 +156,11 @@ class KeptPlaces:
             self._clear_repeated(vjps, len(given))
         if self.given is not None and torch.is_grad_enabled():
             return self._recorded(self.given, vjps)
-        program = self.step.backward(tuple([pattern_of_tensor(vjp) for vjp in vjps]))
-        results = run_program(program, [*vjps, *put_together(self.captures, saved)], passes_on=True)
+        values = [*vjps, *put_together(self.captures, saved)]
+        results = None if self.by_kind is None else self.by_kind(vjps, self.captures, values)
+        if results is None:
+            program = self.step.backward(tuple([pattern_of_tensor(vjp) for vjp in vjps]))
+            results = run_program(program, values, passes_on=True)
         row: list[Any] = [None] * len(self.shapes)
         for i, layout, result in zip(self.step.output_vjps, self.arguments, results, strict=True):
             self._spread(self.step.inputs[i], layout, result, row)

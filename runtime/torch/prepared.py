@@ -21,6 +21,7 @@ from ..execution.differentiated import CompiledGraph
 from ..settings.modes import TOUCHED, runs_c, usual_backend
 from .array_runs import ArrayRun, has_quick_calls, new_kinds, quick_call, quick_node, remember
 from .devices import DeviceMemory, FixedRun
+from .fixed_calls import ListCall
 from .kernels import kernel_program
 from .kinds import PLAIN, SYMBOLIC, kind_of
 from .node import NUMPY_DTYPE, KeptPlaces, fits, gradient_key, is_transformed, named
@@ -43,9 +44,9 @@ _keys: Callable[[Any], Any] = torch._C._dispatch_keys
 """What a tensor is to torch's dispatcher: on which device, of which layout, batched, functional, put off negating …"""
 
 
-def signature(values: TorchValues) -> Hashable:
+def signature(values: TorchValues, *, lists: bool = False) -> Hashable:
     """What decides how a call runs, apart from elements and floats; None where more does: torch's modes and transforms
-    say so, or a value is none that is told of here."""
+    say so, or a value is none that is told of here, as a list is unless `lists` are."""
     if is_transformed() or _modes() or _trace() is not None or forward_ad._current_level >= 0:
         return None
     records = _grad_enabled()
@@ -54,31 +55,42 @@ def signature(values: TorchValues) -> Hashable:
         return None
     key: list[Hashable] = [records, backend]
     try:
-        for value in values:
-            kind = type(value)
-            if kind in _PLAIN:
-                key += (
-                    _keys(value).raw_repr(),
-                    value.device,
-                    value.dtype,
-                    value.shape,
-                    value.stride(),
-                    value.requires_grad,
-                )
-            elif kind is float:
-                key.append(float)
-            elif kind in _CONSTANTS:
-                key.append((kind, value))
-            else:
-                return None
+        return tuple(key) if _add_kinds(values, key, lists) else None
     except RuntimeError:
         # Nested tensors have no shape.
         return None
-    return tuple(key)
+
+
+def _add_kinds(values: TorchValues, key: list[Hashable], lists: bool) -> bool:
+    """Whether all values are told of. Lists nest as deep as types in source, so this recurses."""
+    for value in values:
+        kind = type(value)
+        if kind in _PLAIN:
+            key += (
+                _keys(value).raw_repr(),
+                value.device,
+                value.dtype,
+                value.shape,
+                value.stride(),
+                value.requires_grad,
+            )
+        elif kind is float:
+            key.append(float)
+        elif kind in _CONSTANTS:
+            key.append((kind, value))
+        elif lists and kind is list:
+            key += (list, len(value))
+            if not _add_kinds(value, key, lists):
+                return False
+        else:
+            return False
+    return True
 
 
 def is_plain(value: Any) -> bool:
     """Whether a value, one that signatures tell of, is a tensor as kernels and plans take it, or none."""
+    if type(value) is list:
+        return all(map(is_plain, value))
     if not isinstance(value, torch.Tensor):
         return True
     return kind_of(value) not in (SYMBOLIC, "meta") and value.layout is torch.strided and not value.is_neg()
@@ -292,7 +304,7 @@ class PreparedFunction(_SingleLevelFunction):  # type: ignore[misc] # torch is n
         return (None, None, None, *ctx.call.gradients(ctx, given, ctx.saved_tensors))
 
 
-PreparedCall: TypeAlias = PlainCall | NodeCall
+PreparedCall: TypeAlias = PlainCall | NodeCall | ListCall
 
 
 def prepare(
@@ -310,7 +322,10 @@ def prepare(
     no memory with anything in any case.
     """
     rest = values[len(args) :]
-    if any(value is not arg for value, arg in zip(values, args, strict=False)) or not all(map(_is_constant, rest)):
+    if not all(map(_is_as_given, values, args)) or not all(map(_is_constant, rest)):
+        return None
+    has_lists = any(type(value) is list for value in values)
+    if has_lists and device == "cpu":
         return None
     if program.asks or not all(map(is_plain, values)):
         return None
@@ -322,11 +337,12 @@ def prepare(
         return _prepared_plainly(function, program, device, values, rest, owns=records or owns, in_order=owns)
     fixed = step.array_run(values, in_order=owns) if device == "cpu" else step.on(device).fixed(values)
     outputs = step.graph.outputs
-    if fixed is None or not all(is_tensor(output.type) for output in outputs[: step.num_real]):
+    if fixed is None:
         return None
-    if any(_is_list_of_tensors(output.type) or output.node.blocks for output in outputs):
-        # What is saved of a branch is not there where another one was taken.
-        return None
+    has_others = not all(is_tensor(output.type) for output in outputs[: step.num_real])
+    # What is saved of a branch is not there where another one was taken.
+    if has_lists or has_others or any(_is_list_of_tensors(output.type) or output.node.blocks for output in outputs):
+        return None if device == "cpu" else ListCall(device, step, fixed, rest)
     return NodeCall(device, step, fixed, values, rest)
 
 
@@ -347,6 +363,13 @@ def _prepared_plainly(
         return PlainCall(ArrayRun(executor, values, owned=owned, in_order=in_order), rest)
     fixed = step_of(program, (False,) * len(values)).on(device).fixed(values)
     return None if fixed is None else PlainCall(fixed, rest)
+
+
+def _is_as_given(value: Any, arg: Any) -> bool:
+    """Whether what is bound to a parameter is the very argument, or a list of the very tensors."""
+    if type(arg) is list and type(value) is list:
+        return len(value) == len(arg) and all(map(_is_as_given, value, arg))
+    return value is arg
 
 
 def _taker(places: Sequence[int]) -> Callable[[TorchValues], TorchValues]:

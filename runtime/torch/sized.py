@@ -85,9 +85,15 @@ class SizedFixedRun:
     """A FixedRun that is given numbers behind its values."""
 
     def __init__(self, fixed: FixedRun, numbers: Sequence[Any]) -> None:
+        self._fixed = fixed
         self._run = fixed.run
         self._numbers = numbers
         self.is_new = fixed.is_new
+
+    @property
+    def is_settled(self) -> bool:
+        """As of what runs."""
+        return self._fixed.is_settled
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         return self._run([*values, *self._numbers])

@@ -66,6 +66,7 @@ class FixedProgram:
         self._runs = runs
         self._program = program
         self.is_new = [True] * len(program.outputs)
+        self.is_settled = True
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         self._runs.kernels.append(len(self._program.kernels))

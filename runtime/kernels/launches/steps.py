@@ -85,13 +85,22 @@ class LaunchedKernel:
         """What runs it."""
         kernel, device = self.kernel, self.kernel.device
         made, moved, buffers, numbers = self.made, self.moved, self.buffers, self.numbers
+        if not moved and not numbers and len(made) == 1:
+            ((result, of_shape, of_strides, of_dtype),) = made
+
+            def run_usual(slots: KernelSlots, stream: Any) -> None:
+                slots[result] = _empty(of_shape, of_strides, dtype=of_dtype, device=device)
+                kernel.launch([slots[n] for n in buffers], (), stream)
+
+            return run_usual
 
         def run(slots: KernelSlots, stream: Any) -> None:
             for number, shape, strides, dtype in made:
                 # It takes half of the time that `torch.empty` does to parse its arguments.
                 slots[number] = _empty(shape, strides, dtype=dtype, device=device)
             for number, source, shape in moved:
-                slots[number] = slots[source].view(shape)
+                place = slots[source]
+                slots[number] = place if place.shape == shape else place.view(shape)
             kernel.launch([slots[n] for n in buffers], [slots[n] for n in numbers], stream)
 
         return run
@@ -145,20 +154,49 @@ class CalledOp:
         return run
 
     def _of_one(self) -> RunStep:
-        call, (result,), (layout,) = self._call(), self.results, self.layouts
-        if layout is None:
-            # A tensor of any layout, or a list of unknown length, which has one slot for all.
-            def run_any(slots: KernelSlots, stream: Any) -> None:
-                slots[result] = call(slots)
-
-            return run_any
-        settle = _as_it_is if self.is_view else _settler(layout)
+        (result,), (layout,) = self.results, self.layouts
+        if layout is None or self.is_view:
+            return self._of_any(result, layout is not None)
+        dtype, call, two = torch_dtypes()[layout.dtype], self._call(), self._two()
+        if two is not None:
+            return self._of_two(result, dtype, *two)
 
         def run(slots: KernelSlots, stream: Any) -> None:
             value = call(slots)
             if isinstance(value, list | tuple):
                 (value,) = value
-            slots[result] = settle(value)
+            slots[result] = (value if value.dtype is dtype else value.to(dtype)).contiguous()
+
+        return run
+
+    def _of_any(self, result: int, is_tensor: bool) -> RunStep:
+        """A tensor of any layout, or a list of unknown length, which has one slot for all."""
+        call = self._call()
+
+        def run(slots: KernelSlots, stream: Any) -> None:
+            value = call(slots)
+            if is_tensor and isinstance(value, list | tuple):
+                (value,) = value
+            slots[result] = value
+
+        return run
+
+    def _two(self) -> tuple[int, int] | None:
+        """The slots of the arguments where these are two tensors, as of a product: the most frequent of all."""
+        is_product = self.node.kind in ("aten::mm", "aten::matmul", "aten::bmm")
+        return tuple(map(int, self.arguments)) if is_product else None  # type: ignore[return-value] # of two
+
+    def _of_two(self, result: int, dtype: torch.dtype, left: int, right: int) -> RunStep:
+        function, failed = self.function, self._failed
+
+        def run(slots: KernelSlots, stream: Any) -> None:
+            try:
+                value = function(slots[left], slots[right])
+            except torch.OutOfMemoryError:
+                raise
+            except _DATA as error:
+                raise failed([slots[left], slots[right]], error) from error
+            slots[result] = (value if value.dtype is dtype else value.to(dtype)).contiguous()
 
         return run
 

@@ -91,8 +91,7 @@ class Built:
                 compiled = self.function.warmup(*arguments, grid=programs, **self.constants, **options)
                 self._compiled[kinds] = compiled
             launch: Callable[..., None] = compiled[programs]
-        blocks = tuple(self.constants.values())
-        return lambda *given, stream=None: launch(*given, *blocks, stream=stream)
+        return _direct(compiled, programs, launch, tuple(self.constants.values()))
 
 
 class TritonKernel:
@@ -174,6 +173,29 @@ class TritonKernel:
             # Triton has many ways to say that a schedule asks for more than a device has.
             return FAILED
         return median(times[TRIALS:])
+
+
+def _direct(compiled: Any, programs: Grid, launch: Callable[..., None], blocks: tuple[Any, ...]) -> Callable[..., None]:
+    """What launches on a stream, as Triton's own `launch` does, less what that does for hooks while there are none."""
+    from triton import knobs
+
+    runtime = knobs.runtime
+    try:
+        run, function, packed = compiled.run, compiled.function, compiled.packed_metadata
+        # What a profiler adds is added to these.
+        entering, leaving = runtime.launch_enter_hook, runtime.launch_exit_hook
+        enter_calls, leave_calls = entering.calls, leaving.calls
+    except AttributeError:
+        return lambda *given, stream=None: launch(*given, *blocks, stream=stream)
+    across, down, deep = programs
+
+    def launched(*given: Any, stream: Any = None) -> None:
+        if stream is None or enter_calls or leave_calls:
+            launch(*given, *blocks, stream=stream)
+        else:
+            run(across, down, deep, stream, function, packed, None, None, None, *given, *blocks)
+
+    return launched
 
 
 def _settled(schedule: Schedule) -> Schedule:

@@ -22,6 +22,7 @@ from gradscript.compiler.types.dtypes import FLOAT32
 from gradscript.compiler.types.guards import values_of_atoms
 from gradscript.compiler.types.open_sizes import Symbols
 from gradscript.runtime.kernels.triton.kernel import TritonKernel, current_stream
+from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
@@ -96,6 +97,12 @@ def main() -> int:
         assert list(passed[: len(tensors)]) == [tensor.data_ptr() for tensor in tensors]
         assert passed[len(tensors)] == 64 * 128
         assert list(passed[len(tensors) + 1 :]) == [*given, *info.constants.values()]
+    assert launches[-1][6:9] == (None, None, None), "nothing is done for hooks that are not there"
+    hook = [].append
+    knobs.runtime.launch_enter_hook.add(hook)
+    kernel.launch(tensors, given, STREAM)  # type: ignore[arg-type]
+    knobs.runtime.launch_enter_hook.remove(hook)
+    assert launches.pop()[7] is knobs.runtime.launch_enter_hook, "a profiler that hooks in is called"
     kernel.launch([OnDevice(t.tensor, 4) for t in tensors], given, STREAM)  # type: ignore[arg-type]
     assert len(loaded) == 2, "pointers that are not aligned have a kernel of their own"
     (empty,) = unit.swiglu.kernels(torch.zeros(0, 4), torch.zeros(0, 4)).forward
