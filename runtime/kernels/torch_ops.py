@@ -30,7 +30,8 @@ BOUND: dict[str, Callable[..., Any]] = {
     "aten::select.int": torch.select,
     "aten::unsqueeze": torch.unsqueeze,
     "aten::squeeze.dim": torch.squeeze,
-    "aten::unbind.int": torch.unbind,
+    # A tuple is none of the language's lists.
+    "aten::unbind.int": lambda tensor, dim: [*torch.unbind(tensor, dim)],
     "aten::mT": attrgetter("mT"),
 }
 """What stands between kernels most often, by torch's own bindings, which take half of the time to parse arguments that

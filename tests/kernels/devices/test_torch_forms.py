@@ -108,3 +108,24 @@ def test_a_gradient_of_several_numbers_is_refused_in_the_words_of_arrays() -> No
     op = OPS.named("prim::scalar_seed")
     with pytest.raises(ValueError, match=r"the output has shape \[2, 3\]"):
         torch_ops.op_function(op, CPU)(torch.zeros(2, 3))
+
+
+def test_what_is_bound_directly_is_of_the_same_types() -> None:
+    """As `torch.ops` gives it: lists, and no tuples."""
+    x = torch.arange(12.0).reshape(3, 4)
+    others: dict[str, list[Any]] = {
+        **{name: [x, x.t()] for name in ("aten::matmul", "aten::mm")},
+        "aten::bmm": [x[None], x.t()[None]],
+        **{name: [x, 0, 1] for name in ("aten::transpose.int", "aten::select.int")},
+        "aten::permute": [x, [1, 0]],
+        **{name: [x, [2, 6]] for name in ("aten::view", "aten::reshape")},
+        **{name: [x, 0] for name in ("aten::unsqueeze", "aten::squeeze.dim", "aten::unbind.int")},
+        **{name: [x] for name in ("aten::t", "aten::mT")},
+    }
+    assert others.keys() == torch_ops.BOUND.keys()
+    for name, arguments in others.items():
+        op, overload = name.removeprefix("aten::").partition(".")[::2]
+        wanted = getattr(getattr(torch.ops.aten, op), overload or "default")(*arguments)
+        found = torch_ops.BOUND[name](*arguments)
+        assert type(found) is type(wanted), name
+        torch.testing.assert_close(found, wanted)
