@@ -191,10 +191,11 @@ class CBody(CReductions):
         position, lanes = self.positions.axes[loop.axis], blocks.lanes
         is_single = first == "0" and end.isdigit() and int(end) <= lanes
         if is_single:
-            return self._block(loop, blocks, "", position, "" if int(end) == lanes else end)
+            fetched = self.traffic.fetched(loop, "0", lanes, blocks.has_lines)
+            return [*fetched, *self._block(loop, blocks, "", position, "" if int(end) == lanes else end)]
         block, lane = self.names.take(f"{position}_block"), self.names.take(f"{position}_lane")
         rest = ""
-        lines = self.traffic.fetched(loop, block, lanes)
+        lines = self.traffic.fetched(loop, block, lanes, blocks.has_lines)
         if not blocks.is_whole:
             rest = self.names.take(f"{position}_rest")
             self.helpers["gs_least"] = None

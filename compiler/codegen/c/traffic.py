@@ -38,6 +38,8 @@ FUNCTIONS = 1
 """Mathematical functions of a loop that takes no longer than memory does."""
 STRIPS = 4
 """Results of one loop that have a strip each."""
+AHEAD = 2048
+"""Bytes beyond a block that are asked for while it is computed."""
 LONGEST_ROW = 1 << 14
 """Bytes of a row that is asked for as a whole; of longer ones the processor notices by itself what comes next."""
 
@@ -249,13 +251,27 @@ class Traffic:
         self._fetched[id(last)] = [(load, {turn: after}) for load in rows.values()]
         return [next_turn]
 
-    def fetched(self, loop: AxisLoop, block: str, lanes: int) -> list[str]:
-        """Lines of a block that ask for what the next turn reads where this one is."""
-        lines: list[str] = []
-        for load, moved in self._fetched.get(id(loop), []):
+    def fetched(self, loop: AxisLoop, block: str, lanes: int, has_lines: bool) -> list[str]:
+        """Lines of a block that ask for what the next turn reads where this one is, or for what this one reads soon.
+
+        Lines that go to memory take the place of those that a processor would ask for by itself.
+        """
+        asked = self._fetched.get(id(loop), [])
+        if not asked and has_lines:
+            asked = [(load, {}) for load in _loads(loop) if self._is_walked(load, loop.axis)]
+        lines: dict[str, None] = {}
+        for load, moved in asked:
             start = self._positions.text_at(load.index, {loop.axis: block, **moved})
-            lines.append(f"gs_fetch({self._passed[load.buffer]} + {start}, {self._bytes(load.buffer, lanes)});")
-        return lines
+            ahead = "" if moved else f" + {AHEAD // self._kernel.buffer(load.buffer).dtype.itemsize}"
+            lines[f"gs_fetch({self._passed[load.buffer]} + {start}{ahead}, {self._bytes(load.buffer, lanes)});"] = None
+        if lines:
+            self.helpers["gs_fetch"] = None
+        return list(lines)
+
+    def _is_walked(self, load: Load, axis: str) -> bool:
+        """Whether a load goes through a buffer as its loop does, of which it reads each element once."""
+        is_row = not load.conditions and load.index.is_affine() and load.index.coefficient(axis) == 1
+        return is_row and load.index.axes == self._kernel.sizes.keys()
 
     def _row(self, load: Load, loop: AxisLoop, turn: str, after: str) -> str:
         """The line that asks for what a loop reads in the turn after; nothing where that is no row, or not another."""

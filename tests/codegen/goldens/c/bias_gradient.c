@@ -20,6 +20,8 @@ int relu_bias_backward_partial(
         for (int64_t k = 0; k < 1024; ++k) total[k] = 0.0f;
         for (int64_t r = 0; r < gs_least(size_r, size_i - c * size_r); ++r) {
             for (int64_t j_block_1 = j_first; j_block_1 < j_end; j_block_1 += 64) {
+                gs_fetch(grad_output_ptr + 1024 * c * size_r + j_block_1 + 1024 * r + 512, 256);
+                gs_fetch(y_ptr + 1024 * c * size_r + j_block_1 + 1024 * r + 512, 256);
                 const int j_rest = gs_least(64, j_end - j_block_1);
                 float grad_x_line[64] __attribute__((aligned(64)));
                 #pragma omp simd
