@@ -12,10 +12,10 @@ The forms of the text:
 
 from .functions import function_lines, unparse_closure_stage, unparse_function, unparse_pair, unparse_unit
 from .standalone import unparse_program
-from .statements import Line
+from .statements import SourceLine
 
 __all__ = [
-    "Line",
+    "SourceLine",
     "function_lines",
     "unparse_closure_stage",
     "unparse_function",

@@ -16,7 +16,7 @@ from .expressions import ExpressionText
 from .inlining import FunctionShape
 from .literals import annotation, parameters, triple_quoted
 from .names import SourceNames
-from .statements import INDENT, Line, StatementWriter
+from .statements import INDENT, SourceLine, StatementWriter
 
 _SEPARATOR = "\n\n\n"
 
@@ -33,7 +33,7 @@ def unparse_function(callee: Callee, beside: Iterable[str] = (), docstring: str 
     return "\n".join(lines)
 
 
-def function_lines(callee: Callee, beside: Iterable[str] = ()) -> list[Line]:
+def function_lines(callee: Callee, beside: Iterable[str] = ()) -> list[SourceLine]:
     """The lines of `unparse_function`, each with the node that it says."""
     beside = beside or (callee.schema.name, *callee.graph.functions)
     writer = _writer(callee.graph, beside)

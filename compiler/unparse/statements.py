@@ -24,7 +24,7 @@ Closure = Callable[["StatementWriter", Node, int], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SourceLine:
     """A line of source, how many levels in it stands, and the node that it says.
 
     What moves values from name to name, or opens the other side of a branch, says no node.
@@ -46,10 +46,10 @@ class StatementWriter:
     names: SourceNames
     text: ExpressionText
     closure: Closure | None = None
-    lines: list[Line] = field(default_factory=list)
+    lines: list[SourceLine] = field(default_factory=list)
 
     def add(self, depth: int, line: str, node: Node | None = None) -> None:
-        self.lines.append(Line(depth, line, node))
+        self.lines.append(SourceLine(depth, line, node))
 
     def body(self, block: Block, depth: int, *, parenthesized: bool = False) -> None:
         """A function's statements, `return` included."""

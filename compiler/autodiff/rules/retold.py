@@ -34,10 +34,10 @@ def retold(block: Block, given: Iterable[Value], wanted: Mapping[int, Value]) ->
     needed: set[Node] = set()
     pending = [wanted[i] for i in found]
     while pending:
-        node = by_round.get(pending.pop())
-        if node is not None and node not in needed:
-            needed.add(node)
-            pending += node.inputs
+        teller = by_round.get(pending.pop())
+        if teller is not None and teller not in needed:
+            needed.add(teller)
+            pending += teller.inputs
     return [node for node in block.nodes if node in needed], found
 
 
