@@ -20,7 +20,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from ...compiler.ir.node import RETURN
-from ...compiler.unparse import Line
+from ...compiler.unparse import SourceLine
 from ...lang import ast
 from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Source
@@ -32,7 +32,13 @@ _WITHOUT_LINES = (ast.Assign, ast.AugAssign, ast.Assert, ast.ExprStmt, ast.Pass)
 
 
 def merged(
-    layout: Authored, source: Source, plain: Sequence[Line], derived: Sequence[Line], closures: int, *, verbatim: bool
+    layout: Authored,
+    source: Source,
+    plain: Sequence[SourceLine],
+    derived: Sequence[SourceLine],
+    closures: int,
+    *,
+    verbatim: bool,
 ) -> list[str]:
     """The lines of the derived function in the author's layout.
 
@@ -48,7 +54,7 @@ def merged(
 class _Owned:
     """A printed line with the statement that it is of; without one where it says nothing that the author wrote."""
 
-    line: Line
+    line: SourceLine
     place: int = -1
     """Which statement it is of, in their order."""
     is_new: bool = False
@@ -63,7 +69,7 @@ class _Owners:
         self._starts = [statement.start for statement in layout.statements]
         self._source = source
 
-    def of(self, lines: Sequence[Line], closures: int) -> list[_Owned]:
+    def of(self, lines: Sequence[SourceLine], closures: int) -> list[_Owned]:
         """The lines behind the header; those of a closure more than there were are new."""
         found: list[_Owned] = []
         met, depth = 0, -1
@@ -75,7 +81,7 @@ class _Owners:
             found.append(_Owned(line, -1 if depth >= 0 else self._place(line), depth >= 0))
         return self._assigned(found)
 
-    def _place(self, line: Line) -> int:
+    def _place(self, line: SourceLine) -> int:
         node = line.node
         if node is None:
             return -1
