@@ -204,21 +204,19 @@ def _let_numbers_be_indices() -> None:
     interpreter._patch_lang_tensor = patched
 
 
-def _let_numbers_be_masks() -> None:
-    """A condition of one number that a whole tile is loaded by has to stay one of bools."""
+def _keep_conditions_bool() -> None:
+    """The interpreter takes what compares two numbers for one of their dtype where a whole tile is to have it."""
+    import triton.language as tl
     from triton.runtime import interpreter
 
-    load, store = interpreter.InterpreterBuilder.create_masked_load, interpreter.InterpreterBuilder.create_masked_store
+    splat = interpreter.InterpreterBuilder.create_splat
 
-    def as_bools(mask: Any) -> Any:
-        return interpreter.TensorHandle(np.asarray(mask.data, dtype=bool), mask.dtype)
+    def of_bools(builder: Any, result: Any, number: Any) -> Any:
+        if number.data.dtype != np.bool_:
+            return splat(builder, result, number)
+        return interpreter.TensorHandle(np.full(result.shape, number.data.item()), tl.int1)
 
-    interpreter.InterpreterBuilder.create_masked_load = lambda self, ptrs, mask, *given: load(
-        self, ptrs, as_bools(mask), *given
-    )
-    interpreter.InterpreterBuilder.create_masked_store = lambda self, ptrs, value, mask, *given: store(
-        self, ptrs, value, as_bools(mask), *given
-    )
+    interpreter.InterpreterBuilder.create_splat = of_bools
 
 
 def _fuse() -> None:
@@ -257,7 +255,7 @@ def _give_libdevice_to_the_interpreter() -> None:
         return evaluate
 
     _let_numbers_be_indices()
-    _let_numbers_be_masks()
+    _keep_conditions_bool()
     _fuse()
     for name in dir(libdevice):
         primitive = LIBDEVICE.get(name, name)
