@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import gcd, isinf
+from operator import is_
 from typing import Any, cast
 
 from .guards import Atoms
@@ -345,11 +346,15 @@ def whole(number: float) -> int:
 
 
 def closed(value: Any, atoms: Sequence[int]) -> Any:
-    """A value with numbers for its open sizes, given one for each atom; lists and tuples are gone through."""
-    if type(value) is OpenSize:
+    """A value with numbers for its open sizes, given one for each atom; lists and tuples are gone through, and those
+    without any are what they were."""
+    kind = type(value)
+    if kind is OpenSize:
         return evaluate(value.polynomial, atoms)
-    if type(value) is OpenFloat:
-        return evaluated(value.expression, atoms)
-    if type(value) is tuple or type(value) is list:
-        return type(value)([closed(item, atoms) for item in value]) if is_open(value) else value
-    return value
+    if kind is tuple or kind is list:
+        found = [closed(item, atoms) if type(item) in _MAY_BE_OPEN else item for item in value]
+        return value if all(map(is_, found, value)) else kind(found)
+    return evaluated(value.expression, atoms) if kind is OpenFloat else value
+
+
+_MAY_BE_OPEN = frozenset((OpenSize, OpenFloat, tuple, list))

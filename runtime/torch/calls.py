@@ -29,7 +29,7 @@ from .prepared import PreparedCall, prepare, signature
 from .tensors import TensorMemory, check_devices, checked, device_of, has_tangent, requires_grad
 from .tracing import refuse_tracers
 
-MAX_PREPARED = 128
+MAX_PREPARED = 2048
 """Calls of one function; beyond, the one prepared first is dropped."""
 
 

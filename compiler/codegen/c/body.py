@@ -175,7 +175,6 @@ class CBody(CReductions):
             # A compiler that knows how short a row is combines its numbers in another order than one that does not.
             self.helpers["gs_unknown"] = None
             number, end = end, self.names.take(f"{position}_end")
-            self.names.release(end)
             lines.append(f"const int64_t {end} = gs_unknown({number});")
         head = f"for (int64_t {position} = {first}; {position} < {end}; ++{position}) {{"
         return [*lines, *self._pragma(loop), head, *(INDENT + line for line in inner), "}"]

@@ -19,7 +19,7 @@ SPREAD = 20_011
 """Seeds lie apart from those that a campaign begins with."""
 TILES = (55, 65)
 """Seeds at which softmaxes over rows and over columns take turns: rows that vary were held whole or not."""
-SHORT = (0, 18)
+SHORT = (0, 18, 36)
 """Seeds at which rows that vary are added up, and kept: of few points and of many."""
 
 
