@@ -44,15 +44,26 @@ def product(left: Array, right: Array) -> Array:
     """`left @ right` by NumPy's rules, computed in float32 at least and rounded once."""
     try:
         if left.dtype.char in _FULL_FLOATS and right.dtype is left.dtype:
-            return np.asarray(np.matmul(left, right))
+            return np.asarray(_rows_at_once(left, right))
         dtype = dtype_of(left)
         if left.ndim == right.ndim == 1 or (left.size and right.size):
             # torch has products of bools where there is nothing to multiply, but for vectors.
             refuse_bools("matmul", left)
         wide_left, wide_right = widen(left), widen(right)
-        return cast(np.matmul(wide_left, wide_right), dtype)
+        return cast(_rows_at_once(wide_left, wide_right), dtype)
     except ValueError:
         raise RuntimeError(f"matrix product: shapes {left.shape} and {right.shape} do not fit") from None
+
+
+def _rows_at_once(left: Array, right: Array) -> Array:
+    """`left @ right`; the rows of all batches are one product where there is one matrix for them, as torch has it.
+
+    NumPy multiplies batch by batch, and reads the matrix as often.
+    """
+    if right.ndim == 2 < left.ndim and left.flags.c_contiguous and left.size and left.shape[-1] == right.shape[0]:
+        rows = np.matmul(left.reshape(-1, left.shape[-1]), right)
+        return rows.reshape(*left.shape[:-1], right.shape[1])
+    return np.matmul(left, right)
 
 
 def _matmul(self: Array, other: Array) -> Array:
