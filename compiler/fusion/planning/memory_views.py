@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from ...ir.node import Node, Value
 from ...kernel_ir.layout import Layout, StridedView, contiguous_strides, views_of
@@ -104,17 +105,27 @@ def views_before(memory: MemoryPlacement, node: Node) -> list[Value]:
 
 
 def unturned(memory: MemoryPlacement, value: Value) -> Value:
-    """What a value is but for the order of its dimensions, which a product of matrices takes by strides."""
-    while value not in memory.placed and _is_drawn_view(memory, value.node) and _is_turned(memory, value.node):
-        value = value.node.inputs[0]
-    return value
+    """What a value is but for the order and the grouping of its dimensions, which a product of matrices takes by
+    strides: `x.permute(2, 0, 1).reshape(n, -1)` is %x."""
+    chain, source = list[Value](), value
+    while source not in memory.placed and _is_drawn_view(memory, source.node) and _is_turned(memory, source.node):
+        chain.append(source)
+        source = source.node.inputs[0]
+    layout = memory.layouts.get(memory.placed[source][0]) if source in memory.placed else None
+    layout = layout or Layout.contiguous(memory.known[source])
+    for view in reversed(chain):
+        turned = _layout_of_view(memory, view.node, layout)
+        # Where strides cannot say it, the value is stored as it is from there on.
+        source = view if turned is None else source
+        layout = turned or Layout.contiguous(memory.known[view])
+    return source
 
 
 def _is_turned(memory: MemoryPlacement, node: Node) -> bool:
     """Whether a view has every element of its tensor once."""
     source = memory.known[node.inputs[0]]
     layout = _layout_of_view(memory, node, Layout.contiguous(source)) if isinstance(source, Meta) else None
-    return layout is not None and sorted(layout.shape) == sorted(source.shape) and 0 not in layout.strides
+    return layout is not None and prod(layout.shape) == prod(source.shape) and 0 not in layout.strides
 
 
 def _is_drawn_view(memory: MemoryPlacement, node: Node) -> bool:
