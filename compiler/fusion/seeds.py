@@ -6,7 +6,7 @@ from ..ir.graph import Graph
 from ..ir.node import Node, Value
 from ..ops.registry import OPS, Op, Trait
 from ..passes.inline_functions import inline_functions
-from ..types.types import BOOL, FLOAT, INT, NUMBER, STR, strip_optional
+from ..types.types import BOOL, FLOAT, INT, NUMBER, STR, ListType, strip_optional
 
 SEED = "seed"
 """The name of such an argument, in every schema that has one."""
@@ -19,6 +19,20 @@ def open_inputs(graph: Graph) -> frozenset[int]:
     inline_functions(plain)
     numbers = [i for i, value in enumerate(plain.inputs) if value.type == INT and value.uses]
     return frozenset(i for i in numbers if _is_open(plain.inputs[i], plain.body.ret))
+
+
+def open_lists(graph: Graph) -> frozenset[int]:
+    """The inputs that are lists of such integers, as the seeds that the rounds of a loop drew, of which nothing but the
+    elements is looked at: what stays a loop reads them as it runs."""
+    plain = graph.copy()
+    inline_functions(plain)
+    lists = [i for i, value in enumerate(plain.inputs) if value.type == ListType(INT) and value.uses]
+    return frozenset(i for i in lists if _has_open_elements(plain.inputs[i], plain.body.ret))
+
+
+def _has_open_elements(values: Value, returned: Node) -> bool:
+    readers = [use.user for use in values.uses if use.user.kind == "aten::__getitem__.t" and use.index == 0]
+    return len(readers) == values.use_count and all(_is_open(node.output, returned) for node in readers)
 
 
 def is_open(op: Op, index: int) -> bool:

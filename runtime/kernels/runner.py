@@ -5,7 +5,7 @@ What is a straight line for them is one program; of any other, each straight str
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from copy import copy
 from threading import RLock
 from typing import Any
@@ -15,7 +15,7 @@ import torch
 from ...compiler.codegen.triton.module import supports
 from ...compiler.fusion.fuse import Unfusable, fuse, fuse_groups
 from ...compiler.fusion.refusals import Unsettled
-from ...compiler.fusion.seeds import open_inputs
+from ...compiler.fusion.seeds import open_inputs, open_lists
 from ...compiler.fusion.unasked import float_key, open_seeds, planned_for
 from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.layout import Layout
@@ -50,7 +50,7 @@ class KernelGraph:
     def __init__(self, graph: Graph, device: torch.device | None = None) -> None:
         self._graph = graph
         self._device = device
-        self._open = open_inputs(self._graph)
+        self._open = open_inputs(self._graph) | open_lists(self._graph)
         self._programs: dict[Hashable, DeviceProgram | None] = {}
         self._plans: dict[Hashable, DevicePlan] = {}
         self._closed: ClosedPlans[DeviceProgram | DevicePlan] = ClosedPlans()
@@ -180,7 +180,7 @@ class KernelGraph:
 
     def _in_groups(self, graph: Graph, device: torch.device) -> DevicePlan:
         """The plan of a graph with fusion groups in it."""
-        return DevicePlan(graph, device, lambda group: self._group(group, device))
+        return DevicePlan(graph, device, lambda group: self._group(group, device), self._open)
 
     def _group(self, graph: Graph, device: torch.device) -> KernelGraph:
         """What runs a fusion group of the graph, which may be given no tensor."""
@@ -218,16 +218,18 @@ class KernelGroup(KernelGraph):
 class DevicePlan:
     """A graph on a device by the ordinary loop, in which groups run by kernels. It may run in several threads at once.
 
-    `is_new` as of any FixedRun.
+    `own` are the inputs that are seeds and the like, or lists of some: each call has others. `is_new` as of FixedRuns.
     """
 
-    def __init__(self, graph: Graph, device: torch.device, group: GroupRunner | None = None) -> None:
+    def __init__(
+        self, graph: Graph, device: torch.device, group: GroupRunner | None = None, own: Collection[int] = ()
+    ) -> None:
         self.plan = device_plan(graph, device, group)
         self.device = device
         self.is_new = [False] * len(graph.outputs)
         # What runs by ops alone runs on any values.
         self._is_listed = group is not None
-        self._own = sorted(open_inputs(graph))
+        self._own = sorted(own)
         self._list = self._new_list()
 
     def closed(self, atoms: Sequence[int]) -> DevicePlan:

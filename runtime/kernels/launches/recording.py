@@ -226,9 +226,11 @@ def _put_back(result: Any, back: dict[int, Any]) -> Any:
 
 def _flat_places(values: Sequence[Any], places: Sequence[int]) -> list[int]:
     """Where values stand when lists are taken apart."""
-    found, at = [], 0
+    found: list[int] = []
+    at = 0
     for i, value in enumerate(values):
+        count = len(flat([value]))
         if i in places:
-            found.append(at)
-        at += len(flat([value]))
+            found += range(at, at + count)
+        at += count
     return found

@@ -135,8 +135,8 @@ class LaunchRow:
         self._places[id(value)] = (kept, place)
 
     def draw(self, seed: Any, place: int) -> None:
-        """Know a seed by its value. Raises: Unlisted, for one that may be some other number by chance."""
-        if type(seed) is not int or abs(seed) < 1 << 32:
+        """Know a seed by its value. Raises: Unlisted, for one that may be another number, or twice the same."""
+        if type(seed) is not int or abs(seed) < 1 << 32 or seed in self._seeds:
             raise Unlisted
         self._seeds[seed] = place
 

@@ -107,10 +107,23 @@ def rates(x, w, rate: float, n: int):
         x = torch.tanh(x @ w) * rate + x * (rate * 0.5)
     return x
 
-def dropped(x, w, n: int):
+def dropped(x, ws: List[Tensor], n: int):
     for i in range(n):
-        x = F.dropout(torch.relu(x @ w), 0.5, True)
+        x = F.dropout(torch.relu(x @ ws[i]), 0.5, True)
     return x
+
+def seeded(x, w, seed: int, n: int):
+    for i in range(n):
+        x = torch.relu(x @ w) * gs.uniform(seed, x.size(), dtype=torch.float64) + x
+    return x
+
+def masked(x, w, seeds: List[int]):
+    for i in range(2):
+        x = torch.relu(x @ w) * gs.uniform(seeds[i], x.size(), dtype=torch.float64) + x
+    return x
+
+def drawn(x, seed: int):
+    return gs.uniform(seed, x.size(), dtype=torch.float64)
 
 def rows(x, w):
     kept: List[Tensor] = []
@@ -167,16 +180,42 @@ def test_floats_are_those_of_each_call(device: RecordingDriver, runs: Runs) -> N
     assert len(runs.made) == 1 and runs.runs >= 2
 
 
-def test_seeds_are_drawn_by_each_call(device: RecordingDriver, runs: Runs) -> None:
-    x, w = draw(16, 16).requires_grad_(), draw(16, 16)
-    masks = []
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_seeds_are_drawn_by_each_call(rounds: int, device: RecordingDriver, runs: Runs) -> None:
+    """And the backward draws the masks of its own forward again, whatever was drawn since."""
+    x, ws = draw(16, 16).abs().requires_grad_(), [draw(16, 16, seed=i).abs() for i in range(rounds)]
+    masks, waiting = [], []
     for _ in range(5):
-        result = UNIT.dropped(x, w, 1)
+        result = UNIT.dropped(x, ws, rounds)
+        masks.append((result > 0).double())
+        waiting.append(result)
+    for result, mask in zip(waiting, masks, strict=True):
         (gradient,) = torch.autograd.grad(result.sum(), x)
-        kept = (result > 0).double() * 2
-        torch.testing.assert_close(gradient, kept @ w.t())
-        masks.append(kept)
+        if rounds == 1:
+            torch.testing.assert_close(gradient, 2 * mask @ ws[0].t())
+        # Of a function that is linear where all is positive.
+        torch.testing.assert_close((gradient * x).sum(), result.sum())
     assert all(not torch.equal(one, two) for i, one in enumerate(masks) for two in masks[:i])
+    assert rounds == 1 or (len(runs.made) == 2 and runs.runs == 6 and runs.recordings == 2)
+
+
+def test_a_seed_may_be_an_argument(device: RecordingDriver, runs: Runs) -> None:
+    x, w, first = draw(16, 16), draw(16, 16), None
+    for turn, seed in enumerate((7, 8, 1 << 40, 1 << 41, 1 << 42, 7)):
+        found = UNIT.seeded(x, w, seed, 3)
+        again = UNIT.seeded(x, w, seed, 3)
+        assert torch.equal(found, again), (turn, seed)
+        first = found if turn == 0 else first
+    assert torch.equal(found, first) and not torch.equal(UNIT.seeded(x, w, 8, 3), found)
+
+
+def test_one_seed_may_be_two_the_next_time(device: RecordingDriver, runs: Runs) -> None:
+    x, w = draw(16, 16), draw(16, 16)
+    for seeds in ([1 << 40, 1 << 40], [1 << 40, 1 << 40], [1 << 40, 1 << 41], [1 << 40, 1 << 41], [1 << 42, 1 << 40]):
+        found, wanted = UNIT.masked(x, w, seeds), x
+        for seed in seeds:
+            wanted = torch.relu(wanted @ w) * UNIT.drawn(x, seed) + wanted
+        torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_the_same_tensor_twice_may_be_two_the_next_time(device: RecordingDriver, runs: Runs) -> None:
