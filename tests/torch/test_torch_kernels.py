@@ -109,3 +109,30 @@ def test_changes_to_what_is_saved_are_seen() -> None:
         moved.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         out.sum().backward()
+
+
+ROLLED = """
+def rolled(x, shifts: List[int], most: int):
+    y = x
+    for i in range(len(shifts)):
+        if shifts[i] > most:
+            break
+        y = y.roll(shifts[i], 0) * x
+    return (y * y).sum()
+"""
+
+
+def test_parts_that_rounds_are_joined_of_are_no_tensor_to_store() -> None:
+    rolled, x = gs.CompilationUnit(ROLLED).rolled, draw(4)
+    first = torch.autograd.grad(rolled(x, [2, 0, 1], 2), x, create_graph=True)[0]
+    (found,) = torch.autograd.grad((first * first).sum(), x)
+
+    def eager(x: Any) -> Any:
+        y = x
+        for shift in (2, 0, 1):
+            y = y.roll(shift, 0) * x
+        return (y * y).sum()
+
+    wanted = torch.autograd.grad(eager(x), x, create_graph=True)[0]
+    torch.testing.assert_close(first, wanted)
+    torch.testing.assert_close(found, torch.autograd.grad((wanted * wanted).sum(), x)[0])

@@ -12,7 +12,7 @@ from ...ir.node import Node, Value
 from ...ir.rewrite import CONSTANT
 from ...ops.meta import Meta, is_known
 from ...types.dtypes import DType
-from ...types.types import NUMBERS
+from ...types.types import NUMBERS, is_tensor
 from ..elements.table import checked, element_rule
 from ..straight import Unfusable, why_left
 from .placement import MemoryPlacement
@@ -59,7 +59,8 @@ class NodeRoles:
 
         def is_worth(node: Node) -> bool:
             users = [place.get(use.user, 0) for value in node.outputs for use in value.uses]
-            return len(node.outputs) == 1 and max(users, default=0) > behind[node]
+            is_one_tensor = len(node.outputs) == 1 and is_tensor(node.output.type)
+            return is_one_tensor and max(users, default=0) > behind[node]
 
         return far_reaching(nodes, self._memory.known, self._is_drawn, is_worth)
 
