@@ -88,7 +88,8 @@ def test_lists_of_tensors() -> None:
 def test_the_oldest_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "MAX_PROGRAMS", 2)
     graph = graph_of("products")
-    values: list[Any] = [[draw(n, 4), draw(4, 5)] for n in (1, 2, 3)]
+    dtypes = (torch.float64, torch.float32, torch.float16)
+    values: list[Any] = [[draw(3, 4).to(dtype), draw(4, 5).to(dtype)] for dtype in dtypes]
     first = graph.fixed(values[0])
     assert graph.fixed(values[1]) and graph.fixed(values[2])
     assert graph.fixed(values[0]) is not first
