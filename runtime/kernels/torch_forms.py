@@ -16,6 +16,7 @@ from ...compiler.ops.families.language.control import fit_gradients, grad_list, 
 from ...compiler.ops.registry import OPS
 from ...compiler.types.dtypes import DEFAULT_FLOAT
 from ..values.torch_dtypes import dtypes_of_torch, torch_dtypes
+from .torch_products import einsum_adjoint, matmul_left, matmul_right
 
 TorchForm = Callable[..., Any]
 TorchSizes = Sequence[int]
@@ -253,6 +254,9 @@ def _interpolate(input: torch.Tensor, *how: Any) -> torch.Tensor:
 _OF_FLOATS: dict[str, TorchForm] = {
     "gs::conv_input": _conv_input,
     "gs::conv_weight": _conv_weight,
+    "gs::matmul_left": matmul_left,
+    "gs::matmul_right": matmul_right,
+    "gs::einsum_adjoint": einsum_adjoint,
     "gs::pad_adjoint": _adjoint(F.pad),
     "aten::interpolate": _interpolate,
     "aten::interpolate.number": _interpolate,

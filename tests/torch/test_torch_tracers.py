@@ -169,7 +169,7 @@ def test_what_works_on_values_is_no_constant_either() -> None:
                 make_fx(run, tracing_mode=mode)(X, Y)
 
 
-OWN = {"gs::uniform", "gs::random_bits", "gs::masked_dropout", "gs::cofactor", "gs::einsum_adjoint"}
+OWN = {"gs::uniform", "gs::random_bits", "gs::masked_dropout", "gs::cofactor"}
 
 
 def test_most_ops_are_of_torch() -> None:
@@ -233,3 +233,52 @@ def test_a_seed_of_ours_comes_before_that_of_torch(monkeypatch: pytest.MonkeyPat
         gs.random.manual_seed(5)
         found.append(UNIT.noisy(x))
     assert torch.equal(*found)
+
+
+@pytest.mark.parametrize(
+    "equation",
+    [
+        "ik,kj->ij",
+        "bid,bjd->bij",
+        "...ik,kj",
+        "i,j->",
+        "ii->i",
+        "iij,j->i",
+        "bij,ji",
+        "abc->ca",
+        "ij,jk,kl->il",
+        "i...,i->...",
+    ],
+)
+def test_gradients_of_einsum_are_traced_and_batched(equation: str) -> None:
+    terms = equation.partition("->")[0].split(",")
+    names = ["x", "y", "z"][: len(terms)]
+    unit = gs.CompilationUnit(
+        f"def f({', '.join(names)}):\n    return torch.einsum('{equation}', {', '.join(names)}).sin()"
+    )
+    sizes = {"i": 3, "j": 4, "k": 2, "l": 3, "b": 2, "d": 3, "a": 2, "c": 3}
+    shapes = [
+        [size for c in term.replace("...", ".") for size in ([2, 3] if c == "." else [sizes[c]])] for term in terms
+    ]
+    given = [torch.randn(shape, dtype=torch.float64) for shape in shapes]
+
+    def eager(*values: Any) -> Any:
+        return torch.einsum(equation, *values).sin()
+
+    def gradients(function: Any, *values: Any) -> Any:
+        inputs = [value.detach().requires_grad_() for value in values]
+        return torch.autograd.grad(function(*inputs).sum(), inputs)
+
+    def batched(function: Any) -> Any:
+        inputs = [value.clone().requires_grad_() for value in given]
+        out = function(*inputs)
+        return torch.autograd.grad(out, inputs, torch.stack([torch.ones_like(out), out]), is_grads_batched=True)
+
+    traced = make_fx(lambda *values: gradients(unit.f, *values), tracing_mode="symbolic")(*given)
+    for found in (traced(*given), gradients(unit.f, *given)):
+        torch.testing.assert_close(tuple(found), gradients(eager, *given))
+    torch.testing.assert_close(batched(unit.f), batched(eager))
+    compiled = torch.compile(unit.f, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(gradients(compiled, *given), gradients(eager, *given))
+    assert torch.autograd.gradgradcheck(unit.f, [value.clone().requires_grad_() for value in given])
+    torch._dynamo.reset()
