@@ -7,6 +7,13 @@
         if (is_large) gs_stream(y_ptr + 1024 * i, y_strip, 4096);
     }
 
+In a loop that goes by blocks (`lanes.py`) that is so block by block, where rows begin at lines of memory:
+
+    gs_fetch(x_ptr + 1024 * i_next + j_block, 256);           the same block of the next row, or one further on in this
+    float y_line[64];
+    for (…) y_line[j_lane] = …;                               a block that stays in registers
+    gs_put(y_ptr + 1024 * i + j_block, y_line, 256, 256, is_large);
+
 A store to memory reads what is there first, unless a whole line is written at once: of a result that no cache holds
 that is a third of all traffic. Which results are large is told by sizes, when the kernel runs.
 """
