@@ -64,7 +64,7 @@ def parts_of_rows(kernel: Kernel, threads: int, limits: Limits) -> int:
     # Halves are widened as soon as they are there, and something is made of them.
     loads = [s for s in kernel.body if isinstance(s, Load) and along.name in s.axes]
     words = max(words_alive(kernel) - accumulated, sum(-(-s.dtype.itemsize // 4) for s in loads)) + 1
-    for block in (2 * limits.row_block, limits.row_block):
+    for block in (2 * limits.row_block, limits.row_block, limits.row_block // 2):
         parts = _parts_of(along.size, block)
         each = -(-next_power(along.size // max(parts, 1)) // threads)
         if parts > 1 and (accumulated * parts + words) * each <= limits.held_registers:

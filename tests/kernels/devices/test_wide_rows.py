@@ -43,7 +43,9 @@ def test_nothing_spills(name: str) -> None:
         assert info.compile("sm_80" if function.startswith("smoothed") else "sm_90").spills == 0, info.name
 
 
-@pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "add_rms_norm", "gated_rms_norm", "dynamic_tanh"])
+@pytest.mark.parametrize(
+    "name", ["rms_norm", "layer_norm", "add_rms_norm", "gated_rms_norm", "dynamic_tanh", "dynamic_erf"]
+)
 def test_backwards_of_wide_rows_move_what_narrow_ones_do(name: str) -> None:
     unit = next(unit for unit in map(gs.load, sorted(FOLDER.glob("*.grad"))) if name in unit.functions)
     for columns in (1024, 8192, 11_008, 16_384):
