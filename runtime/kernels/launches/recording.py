@@ -124,6 +124,9 @@ class Recording:
 
     def _evaluate(self, node: Node, function: Callable[..., Any], values: Sequence[Any]) -> Any:
         result = function(*values)
+        if type(result) is float:
+            # `min(a, b)` is one of the two, here; a later call may find the other.
+            result = _own_name(result)
         self._noted(lambda row: _note(row, node, function, values, result))
         return result
 

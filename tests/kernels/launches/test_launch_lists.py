@@ -107,6 +107,11 @@ def rates(x, w, rate: float, n: int):
         x = torch.tanh(x @ w) * rate + x * (rate * 0.5)
     return x
 
+def lesser(x, w, a: float, b: float, n: int):
+    for i in range(n):
+        x = torch.tanh(x @ w) * min(a, b) + a * max(b, 0.5)
+    return x
+
 def dropped(x, ws: List[Tensor], n: int):
     for i in range(n):
         x = F.dropout(torch.relu(x @ ws[i]), 0.5, True)
@@ -178,6 +183,16 @@ def test_floats_are_those_of_each_call(device: RecordingDriver, runs: Runs) -> N
             want = torch.tanh(want @ w) * rate + want * (rate * 0.5)
         torch.testing.assert_close(UNIT.rates(x, w, rate, 3), want, equal_nan=True, rtol=1e-12, atol=1e-12)
     assert len(runs.made) == 1 and runs.runs >= 2
+
+
+def test_a_float_that_is_one_of_two_is_chosen_by_each_call(device: RecordingDriver, runs: Runs) -> None:
+    x, w = draw(3, 4), draw(4, 4) / 2
+    for a, b in ((0.2, 0.3), (0.25, 0.35), (0.3, 0.4), (0.7, 0.1), (0.4, 0.9), (0.9, 0.4)):
+        want = x
+        for _ in range(40):
+            want = torch.tanh(want @ w) * min(a, b) + a * max(b, 0.5)
+        torch.testing.assert_close(UNIT.lesser(x, w, a, b, 40), want, rtol=1e-12, atol=1e-12)
+    assert len(runs.made) == 1 and runs.runs >= 3
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
