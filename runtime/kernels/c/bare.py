@@ -141,7 +141,9 @@ class _Reader:
         if not _is_factor(left) or not _is_factor(right) or left.dtype != right.dtype:
             return False
         shape = _shape(left, right)
-        if shape is None or not 0 < np.prod(shape, dtype=int) * left.itemsize < _MOST_BYTES:
+        # Which way NumPy goes through batches, it decides, and bits hang on it.
+        batches = 0 if shape is None else sum(size > 1 for size in shape[: max(left.ndim, right.ndim) - 2])
+        if shape is None or batches or not 0 < np.prod(shape, dtype=int) * left.itemsize < _MOST_BYTES:
             return False
         if added is not None:
             is_like = isinstance(added, np.ndarray) and added.dtype == left.dtype and added.flags.aligned
@@ -193,7 +195,7 @@ def _fits(shape: Sequence[int], whole: Sequence[int]) -> bool:
 
 def product_layout(product: Product, result: Array) -> tuple[Any, ...]:
     """What `text/products.c` is told of a product beside slots: whether it is of doubles; rows, what is summed over,
-    columns; strides; the sizes of batches, and the steps from one to the next."""
+    columns; strides."""
     left, right = product.left[1], product.right[1]
     rows, columns = left.shape[-2] if left.ndim > 1 else 1, right.shape[-1] if right.ndim > 1 else 1
     at_left = (left.strides[-2] if left.ndim > 1 else 0, left.strides[-1])
@@ -201,21 +203,12 @@ def product_layout(product: Product, result: Array) -> tuple[Any, ...]:
     ends = [*result.strides]
     across = ends.pop() if right.ndim > 1 else 0
     down = ends.pop() if left.ndim > 1 else 0
-    batches = result.shape[: len(ends)]
-    steps = [
-        _steps(left.shape[:-2], left.strides[:-2], len(batches)),
-        _steps(right.shape[:-2], right.strides[:-2], len(batches)),
-    ]
     added = (0, 0) if product.added is None else product.added[1].strides[-2:]
-    more = (0,) * len(batches) if product.added is None else product.added[1].strides[: len(batches)]
-    strides = (*at_left, *at_right, down, across, *added)
-    return left.dtype.char == "d", (rows, left.shape[-1], columns), strides, batches, (*steps, tuple(ends), tuple(more))
-
-
-def _steps(sizes: Sequence[int], strides: Sequence[int], count: int) -> tuple[int, ...]:
-    """The strides of batches as they are broadcast to so many dimensions."""
-    own = [0 if size == 1 else stride for size, stride in zip(sizes, strides, strict=True)]
-    return (*[0] * (count - len(own)), *own)
+    depth = left.shape[-1]
+    # A single row or column has no stride in NumPy's loops, by which they choose how to multiply.
+    lengths = (rows, depth, depth, columns, rows, columns)
+    own = [0 if n == 1 else stride for n, stride in zip(lengths, (*at_left, *at_right, down, across), strict=True)]
+    return left.dtype.char == "d", (rows, depth, columns), (*own, *added)
 
 
 def _slots(arguments: Sequence[Any]) -> list[Slot]:

@@ -15,8 +15,7 @@ typedef struct {
     Py_ssize_t left, right, added, to;
     npy_intp sizes[3];   /* rows, what is summed over, columns */
     npy_intp strides[8]; /* two each: of left, right, the result, what is added */
-    int is_double, ndim; /* of batches */
-    npy_intp batches[NPY_MAXDIMS], steps[4][NPY_MAXDIMS];
+    int is_double;
 } Product;
 
 static PyUFuncGenericFunction product_loop[2];
@@ -47,21 +46,15 @@ static int read_numbers(PyObject *sequence, Py_ssize_t count, npy_intp *into)
     return 0;
 }
 
-/* (slots of left, right, result and what is added or -1, is_double, sizes, strides, batches, steps of each): 0, or -1 with an error set */
+/* (slots of left, right, result and what is added or -1, is_double, sizes, strides): 0, or -1 with an error set */
 static int read_product(PyObject *item, Product *product)
 {
-    PyObject *sizes, *strides, *batches, *steps;
-    if (!PyArg_ParseTuple(item, "nnnnpOOO!O!", &product->left, &product->right, &product->to, &product->added, &product->is_double,
-                          &sizes, &strides, &PyTuple_Type, &batches, &PyTuple_Type, &steps))
+    PyObject *sizes, *strides;
+    if (!PyArg_ParseTuple(item, "nnnnpOO", &product->left, &product->right, &product->to, &product->added, &product->is_double,
+                          &sizes, &strides))
         return -1;
-    product->ndim = (int)PyTuple_GET_SIZE(batches);
-    if (product->ndim > NPY_MAXDIMS || PyTuple_GET_SIZE(steps) != 4 || !product_loop[product->is_double])
-        return PyErr_Format(PyExc_ValueError, "no such product"), -1;
-    if (read_numbers(sizes, 3, product->sizes) || read_numbers(strides, 8, product->strides)) return -1;
-    if (read_numbers(batches, product->ndim, product->batches)) return -1;
-    for (int i = 0; i < 4; ++i)
-        if (read_numbers(PyTuple_GET_ITEM(steps, i), product->ndim, product->steps[i])) return -1;
-    return 0;
+    if (!product_loop[product->is_double]) return PyErr_Format(PyExc_ValueError, "no such product"), -1;
+    return read_numbers(sizes, 3, product->sizes) || read_numbers(strides, 8, product->strides) ? -1 : 0;
 }
 
 #define ADDED(TYPE)                                                                                                    \
@@ -74,22 +67,10 @@ static void multiply(const Product *product, void *const *pointers)
     char *left = pointers[product->left], *right = pointers[product->right], *to = pointers[product->to];
     const char *more = product->added < 0 ? NULL : pointers[product->added];
     const npy_intp *strides = product->strides;
-    npy_intp at[NPY_MAXDIMS] = {0}, dims[4] = {1, product->sizes[0], product->sizes[1], product->sizes[2]};
+    npy_intp dims[4] = {1, product->sizes[0], product->sizes[1], product->sizes[2]};
     npy_intp steps[9] = {0, 0, 0, strides[0], strides[1], strides[2], strides[3], strides[4], strides[5]};
-    for (;;) {
-        char *given[3] = {left, right, to};
-        product_loop[product->is_double](given, dims, steps, product_data[product->is_double]);
-        if (more && product->is_double) ADDED(double)
-        else if (more) ADDED(float)
-        int d = product->ndim;
-        while (d-- > 0) {
-            left += product->steps[0][d], right += product->steps[1][d], to += product->steps[2][d];
-            if (more) more += product->steps[3][d];
-            if (++at[d] < product->batches[d]) break;
-            left -= at[d] * product->steps[0][d], right -= at[d] * product->steps[1][d], to -= at[d] * product->steps[2][d];
-            if (more) more -= at[d] * product->steps[3][d];
-            at[d] = 0;
-        }
-        if (d < 0) return;
-    }
+    char *given[3] = {left, right, to};
+    product_loop[product->is_double](given, dims, steps, product_data[product->is_double]);
+    if (more && product->is_double) ADDED(double)
+    else if (more) ADDED(float)
 }
