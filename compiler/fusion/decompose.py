@@ -49,8 +49,8 @@ def decompose(graph: Graph) -> bool:
     return rewrite_nodes(graph, lambda node: _replace(node, primitive_definition))
 
 
-def take_apart(graph: Graph) -> bool:
-    """Replace ops that the library defines in terms of others and gives no derivative of their own.
+def take_apart(graph: Graph, is_known: Callable[[Node], bool] = lambda node: False) -> bool:
+    """Replace ops that the library defines in terms of others and gives no derivative of their own, but those known.
 
     Before:
         graph f(%x : Tensor):
@@ -66,7 +66,7 @@ def take_apart(graph: Graph) -> bool:
           %4 : Tensor = aten::std.correction(%x, %1, %2, %3)
           return (%4)
     """
-    return rewrite_nodes(graph, lambda node: _replace(node, definition))
+    return rewrite_nodes(graph, lambda node: None if is_known(node) else _replace(node, definition))
 
 
 def _replace(node: Node, find: Callable[[Op], Callee | None]) -> Node | None:

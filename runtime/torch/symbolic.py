@@ -16,6 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+from ...compiler.fusion.decompose import take_apart
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Node
 from ...compiler.ops.registry import OPS, Trait
@@ -37,7 +38,7 @@ class OpsRun:
     """A graph by torch's ops, one by one."""
 
     def __init__(self, graph: Graph) -> None:
-        self._graph = graph
+        self._graph = in_ops_of_torch(graph)
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
         """The results. Untraceable where an op is none of torch's, or elements would have to be looked at."""
@@ -73,10 +74,24 @@ class OpsRun:
 _INSTEAD = ["call the function on tensors with data; torch.compile, without `fullgraph`, leaves such a call to Python"]
 
 
+def in_ops_of_torch(graph: Graph) -> Graph:
+    """The graph, or a copy where it has ops that torch does not have: what the library says they are stands there."""
+    if all(map(_is_traceable, graph.all_nodes())):
+        return graph
+    copied = graph.plain_copy()
+    take_apart(copied, _is_left)
+    return copied
+
+
+def _is_left(node: Node) -> bool:
+    op = OPS.of(node.schema)
+    return _is_traceable(node) or (op is not None and op.has(Trait.RANDOM))
+
+
 def is_batchable(graph: Graph) -> bool:
     """Whether torch's ops make up a graph, of which none is to be run once per sample: no random number, no text
     printed, and none tells a number that is in a tensor, which is another one for each."""
-    return all(_is_traceable(node) and not _is_of_a_sample(node) for node in graph.all_nodes())
+    return all(_is_traceable(node) and not _is_of_a_sample(node) for node in in_ops_of_torch(graph).all_nodes())
 
 
 def draws_numbers(graph: Graph) -> bool:

@@ -6,15 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 import gradscript as gs
+import numpy as np
 import pytest
 import torch
 from gradscript.compiler.ops.composite import is_composite
-from gradscript.compiler.ops.registry import OPS
+from gradscript.compiler.ops.registry import OPS, Trait
+from gradscript.compiler.parse_ir import parse_ir
+from gradscript.compiler.types.dtypes import FLOAT64
 from gradscript.runtime.kernels.torch_ops import is_of_torch
+from gradscript.runtime.torch.symbolic import OpsRun
+from samples.arrays import LAYOUTS
+from samples.composites import CASES
 from torch._subclasses import FakeTensorMode
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.export import Dim
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.checkpoint import checkpoint
 
 # Twice the derivative by x: what comes out tells whose backward ran.
@@ -176,6 +183,44 @@ def test_most_ops_are_of_torch() -> None:
     """What runs by its definition on arrays can neither be traced nor stay on a device."""
     missing = {op.schema.full_name for op in OPS.all() if not is_of_torch(op) and not is_composite(op)}
     assert missing >= OWN and len(missing) < 40, sorted(missing)
+
+
+OF_DATA = ("gs::seeded_", "gs::gaussian_nll_loss")
+"""Prefixes of what draws, or looks whether a variance is negative, as torch's own does."""
+DEFINED = [op.schema.full_name for op in OPS.all() if is_composite(op) and not is_of_torch(op)]
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in DEFINED if not n.startswith(OF_DATA) and not OPS.named(n).has(Trait.RANDOM)]
+)
+def test_what_the_library_defines_is_traced_where_nothing_is_recorded(name: str) -> None:
+    op = OPS.named(name)
+    taken = ", ".join(f"%{i} : {argument.type}" for i, argument in enumerate(op.schema.arguments))
+    given = ", ".join(f"%{i}" for i in range(len(op.schema.arguments)))
+    made = ", ".join(f"%r{i} : {result.type}" for i, result in enumerate(op.schema.returns))
+    results = ", ".join(f"%r{i}" for i in range(len(op.schema.returns)))
+    graph = parse_ir(f"graph f({taken}):\n  {made} = {name}({given})\n  return ({results})\n")
+    for call in CASES[name.partition("::")[2]]:
+        arguments = call.arguments(op, FLOAT64, 7, LAYOUTS["contiguous"])
+        wanted = op.evaluate(*arguments)
+        values = tree_map(lambda v: torch.from_numpy(v) if isinstance(v, np.ndarray) else v, list(arguments))
+        found = make_fx(lambda *tensors: OpsRun(graph)(tensors), tracing_mode="fake")(*values)(*values)
+        for mine, theirs in zip(tree_leaves(found), tree_leaves(wanted), strict=True):
+            np.testing.assert_allclose(mine.numpy(), theirs, rtol=1e-9, atol=1e-9)
+
+
+def test_a_lookup_is_exported_where_nothing_is_recorded() -> None:
+    unit = gs.CompilationUnit("def f(ids, w):\n    return torch.tanh(F.embedding(ids, w))\n")
+    ids, w = torch.tensor([0, 2, 1]), torch.linspace(-1, 1, 12).reshape(4, 3)
+    for function in (unit.f, gs.torch_op(unit.f, "tracers_lookup::f")):
+
+        class Net(torch.nn.Module):
+            def forward(self, ids: torch.Tensor, w: torch.Tensor) -> Any:
+                return function(ids, w)  # noqa: B023 - exported at once
+
+        exported = torch.export.export(Net(), (ids, w), dynamic_shapes=({0: Dim("n", min=2)}, None))
+        other = torch.tensor([3, 3, 0, 1, 2])
+        torch.testing.assert_close(exported.module()(other, w), torch.tanh(w[other]))
 
 
 # --- what a call leaves of torch's ---

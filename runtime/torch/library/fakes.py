@@ -26,7 +26,7 @@ from ...plans.interpreter import run_plan
 from ...plans.operations import NodeFunction
 from ...plans.plan import ExecutionPlan
 from ...values.torch_dtypes import dtypes_of_torch, torch_dtypes
-from ..symbolic import Untraceable, tells_element
+from ..symbolic import Untraceable, in_ops_of_torch, tells_element
 
 _SOME_SEED = 0
 
@@ -35,7 +35,7 @@ class ShapeRun:
     """A graph on tensors without elements."""
 
     def __init__(self, graph: Graph) -> None:
-        self._graph = graph
+        self._graph = in_ops_of_torch(graph)
         self._plans: dict[torch.device, ExecutionPlan] = {}
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
