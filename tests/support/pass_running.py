@@ -11,7 +11,9 @@ MOST_ROUNDS = 10
 """Each round is sound, so stopping early only leaves work undone."""
 
 
-def run_to_fixpoint(graph: Graph, passes: Sequence[GraphPass]) -> None:
-    for _ in range(MOST_ROUNDS):
+def run_to_fixpoint(graph: Graph, passes: Sequence[GraphPass]) -> bool:
+    """Whether anything changed."""
+    for done in range(MOST_ROUNDS):
         if not run_passes(graph, passes):
-            return
+            return done > 0
+    return True
