@@ -51,7 +51,8 @@ COMBINED: dict[Combine, str] = {
 
 
 def parts_of_rows(kernel: Kernel, threads: int, limits: Limits) -> int:
-    """In how many parts so many threads take the rows of a kernel; 1 where they cannot hold what they accumulate.
+    """In how many parts so many threads take the rows of a kernel; 1 where they cannot hold what they accumulate, and
+    where they accumulate nothing along them, for then a loop over blocks does.
 
     Rows have to lie along one axis, and what is reduced is reduced along these alone, or along the serial axes.
     """
@@ -60,6 +61,8 @@ def parts_of_rows(kernel: Kernel, threads: int, limits: Limits) -> int:
         return 1
     (along,) = row
     sums = [s for s in kernel.body if isinstance(s, Reduce) and s.over & serial and along.name in s.axes]
+    if not sums:
+        return 1
     accumulated = sum(-(-s.dtype.itemsize // 4) for s in sums)
     # Halves are widened as soon as they are there, and something is made of them.
     loads = [s for s in kernel.body if isinstance(s, Load) and along.name in s.axes]

@@ -78,6 +78,14 @@ def test_wide_rows_are_walked_once(dtype: DType) -> None:
         assert rows.name.endswith("_rows")
 
 
+@pytest.mark.parametrize("columns", [16_384, 50_257])
+def test_rows_that_leave_nothing_along_them_are_in_no_parts(columns: int) -> None:
+    """A loop over blocks gives their sums, and what follows from those is reduced apart."""
+    rows, across = map(collapse_axes, split_reductions(cases.cross_entropy(512, columns)))
+    assert rows.name.endswith("_rows") and across.name.endswith("_across")
+    assert isinstance(choose_schedule(rows), LoopedRow)
+
+
 def test_chunks_are_many_as_far_as_their_results_are_few() -> None:
     """Of 12 bytes moved for an element of float32, 16 for each column of a chunk are a 32nd part at 43 rows."""
     programs = {

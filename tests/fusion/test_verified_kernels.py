@@ -27,8 +27,9 @@ def shifted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             body = [replace(s, index=s.index + constant(8)) if isinstance(s, Load) else s for s in made.body]
             yield made.with_body(body)
 
-    fuse = listing.fuse
-    monkeypatch.setattr(listing, "fuse", lambda graph, given, supports, *_: fuse(graph, given, supports, split))
+    fuse_pair = listing.fuse_pair
+    monkeypatch.setattr(listing, "fuse_pair", lambda *planned: fuse_pair(*planned[:5], split))
+    monkeypatch.setattr(listing, "split_reductions", split)
     yield
 
 
