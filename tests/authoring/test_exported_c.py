@@ -139,6 +139,14 @@ def _call(library: Any, header: str, which: str, values: dict[str, Any]) -> None
     assert getattr(library, f"f_{which}")(*arguments) == 0
 
 
+def test_rows_that_are_kept_have_room_for_whole_blocks(tmp_path: Path) -> None:
+    _exported(LOOP, ["--arg", "n=3", "-s", "x=4,8"], tmp_path)
+    text = (tmp_path / "f.c").read_text(encoding="utf-8")
+    blocks = set(re.findall(r"j_block \+= (\d+)", text))
+    rooms = set(re.findall(r"malloc\(sizeof\(float\) \* \((\d+ \* .*)\)\);", text))
+    assert rooms == {f"{block} * ((columns + {int(block) - 1}) / {block})" for block in blocks}
+
+
 def test_what_is_part_of_the_text_is_told(tmp_path: Path) -> None:
     _, header = _exported(LOOP, ["--arg", "n=3", "-s", "x=4,8"], tmp_path)
     assert " *     n: 3, as it was given: the text is for that alone\n" in header

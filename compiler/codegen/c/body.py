@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -46,7 +47,8 @@ class CBody(CReductions):
         if not _is_side_by_side(loop):
             return None
         first, end = self.positions.first_of(loop.axis), self.positions.end_of(loop.axis)
-        extent = int(end) if first == "0" and end.isdigit() else None
+        is_known = first == "0" and end.isdigit() and not self.positions.has_any_size
+        extent = int(end) if is_known else None
         return blocks_of(loop, self.kernel, self.nest, extent, first == "0", self.traffic.has_lines(loop))
 
     # --- items ---
@@ -171,7 +173,8 @@ class CBody(CReductions):
         ahead = [] if loop.is_innermost else self.traffic.ahead(loop.body, loop.axis, self.blocks)
         inner = [*ahead, *self.lines(loop.body)]
         lines: list[str] = []
-        if end.isdigit() and int(end) < LANES and self._is_of_any_order(loop):
+        is_short = end.isdigit() and int(end) < LANES and not self.positions.has_any_size
+        if is_short and self._is_of_any_order(loop):
             # A compiler that knows how short a row is combines its numbers in another order than one that does not.
             self.helpers["gs_unknown"] = None
             number, end = end, self.names.take(f"{position}_end")
@@ -188,7 +191,8 @@ class CBody(CReductions):
     def _in_blocks(self, loop: AxisLoop, blocks: Blocks, first: str, end: str) -> list[str]:
         """A loop in blocks; in a single one where it has no more points than lanes."""
         position, lanes = self.positions.axes[loop.axis], blocks.lanes
-        is_single = first == "0" and end.isdigit() and int(end) <= lanes
+        is_known = first == "0" and end.isdigit() and not self.positions.has_any_size
+        is_single = is_known and int(end) <= lanes
         if is_single:
             fetched = self.traffic.fetched(loop, "0", lanes, blocks.has_lines)
             return [*fetched, *self._block(loop, blocks, "", position, "" if int(end) == lanes else end)]
@@ -215,7 +219,9 @@ class CBody(CReductions):
         self._lane = lane
         if rest and blocks.has_masks:
             self._mask, self._masked_axis = f"{lane} < {rest}", loop.axis
-        inner = [*([f"const int64_t {position} = {block} + {lane};"] if block else []), *self.lines(loop.body)]
+        inner = self.lines(loop.body)
+        if block and any(re.search(rf"\b{position}\b", line) for line in inner):
+            inner = [f"const int64_t {position} = {block} + {lane};", *inner]
         end = rest if rest and not blocks.has_masks else str(blocks.lanes)
         type = "int" if block else "int64_t"
         self._lane, self._mask, self._masked_axis = outside

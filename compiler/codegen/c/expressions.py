@@ -6,6 +6,7 @@ A temporary that is used once and has no name in the formula stands where it is 
 from __future__ import annotations
 
 from collections import Counter
+from math import prod
 
 import numpy as np
 
@@ -108,17 +109,17 @@ class CExpressions:
         return self._arrays[name]
 
     @property
-    def arrays(self) -> list[tuple[str, DType, int]]:
-        """The arrays that were used: names, dtypes, elements."""
-        found: list[tuple[str, DType, int]] = []
+    def arrays(self) -> list[tuple[str, DType, int, str]]:
+        """The arrays that were used: names, dtypes, elements, and these as text."""
+        found: list[tuple[str, DType, int, str]] = []
         for name, array in self._arrays.items():
-            count = 1
-            for axis in self.nest.arrays[name]:
-                count *= self.positions.room_of(axis)
+            axes = self.nest.arrays[name]
+            count = prod(self.positions.room_of(axis) for axis in axes)
+            text = self.positions.rooms_of(axes) if self.positions.has_any_size else ""
             d = self.nest.definitions[name]
-            found.append((array, d.dtype, count))
+            found.append((array, d.dtype, count, text))
             if name in self._best:
-                found.append((self._best[name], self._compared(d), count))
+                found.append((self._best[name], self._compared(d), count, text))
         return found
 
     def _compared(self, d: Definition) -> DType:

@@ -115,12 +115,17 @@ def _helper_texts(names: Iterable[str]) -> list[str]:
     return [*functions_of(mathematical), *found.values()]
 
 
-def emit_function(kernel: Kernel, name: str, schedule: CpuSchedule | None = None) -> CFunction:
-    """The function of one kernel. Raises: Unsupported, for a primitive without a text."""
+def emit_function(
+    kernel: Kernel, name: str, schedule: CpuSchedule | None = None, has_any_size: bool = False
+) -> CFunction:
+    """The function of one kernel; with `has_any_size` no size decides more than numbers in its text.
+
+    Raises: Unsupported, for a primitive without a text.
+    """
     passed = passed_sizes(kernel)
     short = bounded(without_round_trips(kernel))
     schedule = schedule or choose_cpu_schedule(short.kernel)
-    return _Function(short.kernel, name, schedule, short.ends, passed).emit()
+    return _Function(short.kernel, name, schedule, short.ends, passed, has_any_size).emit()
 
 
 def _room(points: int) -> int:
@@ -132,7 +137,13 @@ def _room(points: int) -> int:
 
 class _Function:
     def __init__(
-        self, kernel: Kernel, name: str, schedule: CpuSchedule, ends: dict[str, Condition], passed: Iterable[str]
+        self,
+        kernel: Kernel,
+        name: str,
+        schedule: CpuSchedule,
+        ends: dict[str, Condition],
+        passed: Iterable[str],
+        has_any_size: bool,
     ) -> None:
         self.kernel = kernel
         self.name = name
@@ -145,7 +156,7 @@ class _Function:
         for program in schedule.programs:
             for word in ("first", "end", "block"):
                 names.take(f"{axes[program.axis]}_{word}")
-        self.positions = CPositions(kernel, schedule, ends, axes, self.sizes, names)
+        self.positions = CPositions(kernel, schedule, ends, axes, self.sizes, names, has_any_size)
         extents = {a.name: self.positions.extent_of(a.name) for a in kernel.axes}
         nest = nest_of(kernel, schedule.loops, extents, MOST_KEPT)
         self.items = nest.items
@@ -222,13 +233,13 @@ class _Function:
         """Arrays on the stack, and those that are too large for it in scratch memory; bytes of that."""
         lines: list[str] = []
         on_stack = scratch = 0
-        for name, dtype, points in self.body.arrays:
+        for name, dtype, points, text in self.body.arrays:
             count = _room(points)
             size = -(-count * (4 if dtype.is_half else dtype.itemsize) // ALIGNMENT) * ALIGNMENT
             type = KEPT[dtype]
             if on_stack + size <= STACK:
                 on_stack += size
-                lines.append(f"{type} {name}[{count}] __attribute__((aligned({ALIGNMENT})));")
+                lines.append(f"{type} {name}[{text or count}] __attribute__((aligned({ALIGNMENT})));")
             else:
                 lines.append(f"{type} *restrict {name} = ({type} *)((char *)scratch + {scratch});")
                 scratch += size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from math import prod
 
 from ...kernel_ir.index import Atom, AxisAtom, Index, Quotient, ValueAtom
 from ...kernel_ir.kernel import Condition, Kernel
@@ -27,6 +28,7 @@ class CPositions:
         axes: Mapping[str, str],
         sizes: dict[str, str],
         names: Names,
+        has_any_size: bool = False,
     ) -> None:
         self._sizes = kernel.sizes
         self._open = open_sizes(kernel)
@@ -35,6 +37,8 @@ class CPositions:
         self._ends = ends
         self._size_parameters = sizes
         self._names = names
+        self.has_any_size = has_any_size
+        """Whether the text is to be the same for all sizes but for the numbers in it."""
         self.numbers: list[Number] = []
         self.axes = axes
         self.helpers: dict[str, None] = {}
@@ -166,6 +170,21 @@ class CPositions:
         extent, lanes = self.extent_of(axis), self.lanes.get(axis, 1)
         return extent if lanes == 1 else -(-extent // lanes) * lanes
 
+    def rooms_of(self, axes: Sequence[str]) -> str:
+        """Elements of an array, as text.
+
+        Of any size blocks are told apart from what is like them for some sizes: 622 is 20 of 32 points, and 10 of 64.
+        """
+        if not self.has_any_size or not any(axis in self.lanes for axis in axes):
+            return self.number(prod(self.room_of(axis) for axis in axes))
+        return " * ".join(self._room(axis) for axis in axes)
+
+    def _room(self, axis: str) -> str:
+        lanes = self.lanes.get(axis, 1)
+        if not self.has_any_size or lanes == 1:
+            return self.number(self.room_of(axis))
+        return f"{lanes} * (({self.number(self.extent_of(axis))} + {lanes - 1}) / {lanes})"
+
     def known_extent_of(self, axis: str) -> int | None:
         """Points of an axis that a program goes through at most; None where that is passed."""
         if axis in self._dynamic and not self._schedule.block_of(axis):
@@ -182,7 +201,7 @@ class CPositions:
                 position = f"{position} - {self.first_of(axis)}"
             if index:
                 inner = f"({index})" if "-" in index or "+" in index else index
-                index = f"{self.number(self.room_of(axis))} * {inner} + {position}"
+                index = f"{self._room(axis)} * {inner} + {position}"
             else:
                 index = position
         return Text(f"{array}[{index}]")

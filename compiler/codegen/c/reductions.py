@@ -82,10 +82,7 @@ class CReductions(CExpressions):
         return f"gs_order_{ending}({text.text}, INT{ending[1:]}_{reduce.combine.upper()})"
 
     def _filled(self, array: str, reduce: Reduce, start: str) -> list[str]:
-        count = 1
-        for axis in self.nest.arrays[reduce.name]:
-            count *= self.positions.room_of(axis)
-        position, end = self.names.take("k"), self.positions.number(count)
+        position, end = self.names.take("k"), self.positions.rooms_of(self.nest.arrays[reduce.name])
         self.names.release(position)
         return [f"for (int64_t {position} = 0; {position} < {end}; ++{position}) {array}[{position}] = {start};"]
 
