@@ -65,7 +65,8 @@ def cut(value: Any, place: Any, part: int) -> Any:
 
 def joined(parts: Sequence[Any], place: Placement) -> Any:
     if place == SUM:
-        return sum(part.astype(np.float64) if part.dtype.kind == "f" else part.astype(np.int64) for part in parts)
+        # NumPy knows halves of type bfloat16 for no floats.
+        return sum(part.astype(np.int64 if part.dtype.kind in "biu" else np.float64) for part in parts)
     if place == MEAN:
         return sum(part.astype(np.float64) for part in parts) / PARTS
     return np.concatenate(parts, place.dim) if place.kind == "shard" else parts[0]

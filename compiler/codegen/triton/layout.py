@@ -62,13 +62,12 @@ class Dimension:
         """Whether a tile may reach past the end."""
         return self.is_vector and (self.is_dynamic or self.extent % self.block != 0 or not self.extent)
 
-    @property
-    def bound(self) -> Text:
+    def bound(self, numbers: OpenNumbers) -> Text:
         """The number of points, which only sizes that may change are parameters in."""
         fixed = prod(axis.size for axis in self.axes if not axis.dynamic)
         factors = [size_parameter(axis.name) for axis in self.axes if axis.dynamic]
         if fixed != 1 or not factors:
-            factors.append(str(fixed))
+            factors.append(numbers.text(fixed))
         return Text(" * ".join(factors), PRODUCT if len(factors) > 1 else 0)
 
     @property

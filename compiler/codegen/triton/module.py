@@ -51,6 +51,7 @@ from .body import INDENT, TritonBody
 from .expressions import OpenLines, is_sine
 from .helpers import HELPERS, with_mentioned
 from .layout import Dimension, TritonLayout, layout_of, taken_in_parts
+from .open_numbers import OpenNumbers
 from .primitives import TYPES, supports
 
 __all__ = [
@@ -300,7 +301,8 @@ class _TritonModule:
 
     def _turns(self, loop: Dimension) -> str:
         """What the loop goes over; Triton fetches the loads of its next turns ahead only where it is told to."""
-        bounds = f"0, {loop.bound.text}, {loop.label}" if loop.is_vector else loop.bound.text
+        bound = loop.bound(self.body.numbers).text
+        bounds = f"0, {bound}, {loop.label}" if loop.is_vector else bound
         return f"tl.range({bounds}, num_stages={self.stages})" if self.stages > 1 else f"range({bounds})"
 
     def _is_along(self, name: str, loop: Dimension) -> bool:
@@ -334,11 +336,11 @@ class _TritonModule:
             lines += self._flat(dimension, self.positions[f"fours {dimension.name}"], 4)
         if mask:
             lines.append(f"{self.positions[f'mask {dimension.name}']} = {flat} < {self._bound(dimension)}")
-        return lines + [f"{self.positions[a.name]} = {_decoded(flat, dimension, a)}" for a in axes]
+        return lines + [f"{self.positions[a.name]} = {_decoded(flat, dimension, a, self.body.numbers)}" for a in axes]
 
     def _bound(self, dimension: Dimension) -> str:
         """The number of points; a product that may be large in 64 bits."""
-        first, times, others = dimension.bound.text.partition(" * ")
+        first, times, others = dimension.bound(self.body.numbers).text.partition(" * ")
         return f"tl.cast({first}, tl.int64) * {others}" if self.layout.is_wide and times else first + times + others
 
     def _flat(self, dimension: Dimension, name: str, step: int = 1) -> list[str]:
@@ -362,14 +364,14 @@ class _TritonModule:
         return [f"{name} = ({start} + {lanes}){suffix}" if suffix else f"{name} = {start} + {lanes}"]
 
 
-def _decoded(flat: str, dimension: Dimension, axis: Axis) -> str:
+def _decoded(flat: str, dimension: Dimension, axis: Axis, numbers: OpenNumbers) -> str:
     """The position along an axis from that along the flattened ones."""
     position = dimension.axes.index(axis)
     inner = dimension.axes[position + 1 :]
     text = flat
     if inner:
-        divisor = Dimension("", inner, "whole").bound
+        divisor = Dimension("", inner, "whole").bound(numbers)
         text = f"{flat} // {divisor.at(0)}"
     if position:
-        text = f"{text} % {Dimension('', (axis,), 'whole').bound.at(0)}"
+        text = f"{text} % {Dimension('', (axis,), 'whole').bound(numbers).at(0)}"
     return text
