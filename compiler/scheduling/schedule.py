@@ -268,8 +268,8 @@ def _looped(kernel: Kernel, columns: int, limits: Limits) -> LoopedRow:
     points, most = _block(kernel, limits)
     least = limits.tile if any(axis.dynamic for axis in reduction) else WARP
     block = min(points, max(columns, least))
-    # As many warps as there may be have no more registers than values and addresses take.
-    registers = limits.held_registers if most == limits.max_warps else limits.registers
+    # As many warps as there may be have no more registers than values and addresses take: Triton 3.6 spills the last.
+    registers = limits.held_registers - 1 if most == limits.max_warps else limits.registers
     while block > 256 and _looped_words(kernel) * block // (WARP * most) > registers:
         block //= 2
     warps = max(min(next_power(block // (WARP * limits.elements_per_thread)), most), 1)

@@ -78,6 +78,12 @@ def test_wide_rows_are_walked_once(dtype: DType) -> None:
         assert rows.name.endswith("_rows")
 
 
+def test_a_loop_over_blocks_leaves_registers_beside_values_and_addresses() -> None:
+    """Halves are widened where they are used, which takes more of them than float32 for as many bytes."""
+    rows, *_ = split_reductions(cases.layer_norm_backward(4096, 20_001, BFLOAT16))
+    assert choose_schedule(collapse_axes(rows)) == LoopedRow(16, 3, 1, 4096)
+
+
 @pytest.mark.parametrize("columns", [16_384, 50_257])
 def test_rows_that_leave_nothing_along_them_are_in_no_parts(columns: int) -> None:
     """A loop over blocks gives their sums, and what follows from those is reduced apart."""
