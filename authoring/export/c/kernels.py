@@ -40,7 +40,8 @@ class CKernel:
 
 def c_kernel(kernels: Sequence[Kernel], name: str, sizes: Sizes, names: Sequence[str]) -> CKernel:
     """A kernel's function whose last parameters but two are the sizes that it needs."""
-    functions = [emit_function(kernel, f"gs_{name}", _schedule(kernel), has_any_size=True) for kernel in kernels]
+    is_fixed = all(kernel.sizes == kernels[0].sizes for kernel in kernels)
+    functions = [emit_function(kernel, f"gs_{name}", _schedule(kernel), not is_fixed) for kernel in kernels]
     first = functions[0]
     bodies = [re.sub(r"/\*.*?\*/\s*", "", f.text, count=1, flags=re.DOTALL) for f in functions]
     # How many points side by side are best follows from one size.
