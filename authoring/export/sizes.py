@@ -12,7 +12,6 @@ from functools import cached_property
 from itertools import combinations, combinations_with_replacement, islice
 from math import prod
 
-from ...compiler.codegen.c.lanes import LANES
 from ...lang.light_dataclasses import dataclass
 
 SAMPLES = 3
@@ -65,16 +64,11 @@ class Sizes:
 
     @cached_property
     def _bases(self) -> dict[tuple[int, ...], SizeTerm]:
-        """Products of sizes, how many chunks there are of them, and products of both; in C, whole blocks of lanes."""
+        """Products of sizes, how many chunks there are of them, and products of both."""
         products = list(self._products())
         counts = [self._chunks(term, 1 << k) for term in products for k in range(3, 15)]
         counts = [term for term in counts if len(set(term.values)) > 1]
         found = {term.values: term for term in [*products, *counts]}
-        if self.in_c:
-            # Arrays hold whole blocks of lanes; 32 * ((n + 31) / 32) may look the same for these samples.
-            for term in products:
-                values = tuple([-(-value // LANES) * LANES for value in term.values])
-                found.setdefault(values, self._by_ratio(self._chunks(term, LANES), Fraction(LANES), values))
         for count in counts:
             for term in products:
                 whole = self._times(count, term)
