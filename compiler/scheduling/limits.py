@@ -13,6 +13,8 @@ class Limits:
     heavy: int = 40
     """Primitives of a pointwise kernel above which a thread has half as many elements, for it needs many registers;
     above twice as many, a quarter."""
+    busy: int = 20
+    """Those above which programs have half the threads, and as many elements for each."""
     function: int = 3
     """What a function such as `exp` counts for among them."""
     least_read: int = 4096

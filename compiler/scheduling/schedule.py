@@ -174,15 +174,22 @@ def _is_beyond_shared(kernel: Kernel, tile: int, limits: Limits) -> bool:
 
 
 def _flat(kernel: Kernel, limits: Limits) -> Flat:
-    warps = _warps(_room(kernel.axes, limits.flat_block), limits, most=4)
-    return Flat(warps, 1, _room(kernel.axes, _flat_block(kernel, limits)))
+    work = _work(kernel, limits)
+    # Where arithmetic takes the time that memory leaves, small programs make way for each other sooner.
+    share = 2 if work > limits.busy else 1
+    warps = _warps(_room(kernel.axes, limits.flat_block // share), limits, most=4 // share)
+    return Flat(warps, 1, _room(kernel.axes, _flat_block(kernel, work, limits) // share))
 
 
-def _flat_block(kernel: Kernel, limits: Limits) -> int:
+def _work(kernel: Kernel, limits: Limits) -> int:
+    """Primitives of a point, functions counted several times."""
+    computed = [PRIMITIVES[s.primitive].floating for s in kernel.body if isinstance(s, Compute) and s.axes]
+    return sum(limits.function if is_function else 1 for is_function in computed)
+
+
+def _flat_block(kernel: Kernel, work: int, limits: Limits) -> int:
     """Points of a program: enough for what it reads to keep memory busy, and no more than registers hold."""
     read = sum(_moved(kernel, Load).values()) * limits.flat_block
-    computed = [PRIMITIVES[s.primitive].floating for s in kernel.body if isinstance(s, Compute) and s.axes]
-    work = sum(limits.function if is_function else 1 for is_function in computed)
     if work > 2 * limits.heavy:
         return limits.flat_block // 4
     if work > limits.heavy or read >= limits.most_read:
@@ -288,7 +295,8 @@ def _block(kernel: Kernel, limits: Limits) -> tuple[int, int]:
     if not _is_rescaled(kernel):
         return limits.row_block, limits.few_warps
     fitting = limits.turn // max(int(bytes_fetched(kernel, _names(kernel.with_role("reduction")))), 1)
-    return min(max(next_power(fitting // 2 + 1), limits.row_block), 4 * limits.row_block), limits.few_warps
+    warps = _for_elements(kernel, limits).few_warps
+    return min(max(next_power(fitting // 2 + 1), limits.row_block), 4 * limits.row_block), warps
 
 
 def _names(axes: Iterable[Axis]) -> frozenset[str]:
@@ -313,12 +321,13 @@ def _reduces_loads(kernel: Kernel) -> bool:
 
 
 def _parts(kernel: Kernel, tile: int, warps: int) -> int:
-    """How often a thread loads 16 bytes for a tile of which it rescales sums."""
+    """How often a thread loads 16 bytes for a tile of which it rescales sums; twice as many of halves."""
     if not _is_rescaled(kernel):
         return 1
     along = _names(kernel.with_role("reduction"))
     narrowest = min((s.dtype.itemsize for s in kernel.body if isinstance(s, Load) and s.axes & along), default=4)
-    return max(tile * narrowest // (WIDE_LOAD * WARP * warps), 1)
+    loaded = 2 * WIDE_LOAD if _is_of_halves(kernel) else WIDE_LOAD
+    return max(tile * narrowest // (loaded * WARP * warps), 1)
 
 
 def _column(kernel: Kernel, lanes: tuple[Axis, ...], limits: Limits) -> Row | LoopedRow:

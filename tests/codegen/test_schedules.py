@@ -40,7 +40,7 @@ from kernel_building import KernelBuilder
         (cases.softmax(64, 32768), Row(16, 1, 1, 32768)),
         (cases.softmax(64, 32769), LoopedRow(16, 2, 1, 8192, parts=4)),
         (cases.softmax(64, 32768, FLOAT64), LoopedRow(16, 2, 1, 8192, parts=8)),
-        (cases.softmax(64, 32769, BFLOAT16), LoopedRow(16, 3, 1, 8192, parts=2)),
+        (cases.softmax(64, 32769, BFLOAT16), LoopedRow(16, 3, 1, 8192, parts=1)),
         (cases.logsumexp(64, 8192), Row(8, 1, 1, 8192)),
         (cases.logsumexp(64, 8193), LoopedRow(8, 3, 1, 4096, parts=4)),
         (cases.layer_norm(8, 100_000), LoopedRow(16, 2, 1, 4096)),
