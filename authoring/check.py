@@ -19,7 +19,7 @@ from .trials.arguments.draws import Rng
 from .trials.arguments.examples import examples_beside
 from .trials.arguments.inputs import InputSearch
 from .trials.arguments.recipes import Recipe, TensorEntry, example_recipe
-from .trials.arguments.shapes import kind_of
+from .trials.arguments.shapes import kind_of_shapes
 from .trials.evaluation import Subject, flat
 from .trials.excuses import (
     excuse_refusals,
@@ -319,7 +319,7 @@ class Checker:
         different: dict[Any, Trial] = {}
         for trial in sound:
             plain = [entry for entry in trial.recipe.entries if not isinstance(entry, TensorEntry)]
-            different.setdefault((repr(plain), kind_of(trial.recipe.shapes)), trial)
+            different.setdefault((repr(plain), kind_of_shapes(trial.recipe.shapes)), trial)
         rest = [t for t in sound if not any(t is chosen for chosen in different.values())]
         return [*different.values(), *rest]
 

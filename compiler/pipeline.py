@@ -351,7 +351,7 @@ def _named_if_it_fails(pass_: GraphPass) -> GraphPass:
     return run
 
 
-def register_pass(point: str, pass_: GraphPass) -> Callable[[], None]:
+def add_pass(point: str, pass_: GraphPass) -> Callable[[], None]:
     """Run a pass of a user's at the end of a stage of EXECUTOR; returns what takes it away again.
 
     A stage that a plan does not go through does not run its passes either. ValueError for an unknown stage.

@@ -19,7 +19,7 @@ from ...runtime.face.function import Function
 from ..trials.arguments.draws import Rng
 from ..trials.arguments.examples import examples_beside
 from ..trials.arguments.inputs import InputSearch
-from ..trials.arguments.recipes import RecipeEntry, entry_of
+from ..trials.arguments.recipes import RecipeEntry, recipe_entry
 from ..trials.arguments.samples import DOMAINS, holds_tensors, looks_like_data
 from ..trials.evaluation import Subject
 from ..trials.leaves import map_arrays
@@ -87,7 +87,7 @@ def _arguments(
 
 def _found(function: Function, given: dict[int, Any], dtype: DType, rng: Rng) -> dict[int, Any]:
     """What is given, and beside it the first arguments that run."""
-    entries: dict[int, RecipeEntry] = {i: entry_of(value) for i, value in given.items()}
+    entries: dict[int, RecipeEntry] = {i: recipe_entry(value) for i, value in given.items()}
     search = InputSearch(Subject(function), given=entries)
     recipe = search.first_fit()
     if recipe is None:

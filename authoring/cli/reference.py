@@ -69,7 +69,7 @@ def describe_op(name: str) -> str:
 
 
 def _text(op: Op) -> str:
-    lines = [signature(op), f"  schema   {op.schema}"]
+    lines = [call_text(op), f"  schema   {op.schema}"]
     for label, value in (("also", _aliases(op)), ("is", _kind(op)), ("saves", saved(op)), ("kink", kink_of(op))):
         if value:
             lines.append(f"  {label:<8} {value}")
@@ -82,7 +82,7 @@ def _text(op: Op) -> str:
 # --- what there is to say about an op ---
 
 
-def spelled(name: str) -> str:
+def torch_name_of(name: str) -> str:
     """`torch.linalg.norm` of `linalg_norm`."""
     for prefix, module in _PREFIXES.items():
         if name.startswith(prefix) and name != prefix:
@@ -90,12 +90,12 @@ def spelled(name: str) -> str:
     return f"{'gs' if name in OWN else 'torch'}.{name}"
 
 
-def signature(op: Op) -> str:
+def call_text(op: Op) -> str:
     """The call in Python's notation, as torch's documentation writes it."""
     schema = op.schema
     results = ", ".join(str(r.type) for r in schema.returns)
     arrow = results if len(schema.returns) == 1 else f"({results})"
-    return f"{spelled(schema.base_name)}({', '.join(_parameters(schema))}) -> {arrow}"
+    return f"{torch_name_of(schema.base_name)}({', '.join(_parameters(schema))}) -> {arrow}"
 
 
 def _parameters(schema: FunctionSchema) -> list[str]:
@@ -116,7 +116,7 @@ def _parameter(argument: Argument) -> str:
 
 
 def _aliases(op: Op) -> str:
-    return ", ".join(spelled(name) for name in OPS.spellings(op)[1:])
+    return ", ".join(torch_name_of(name) for name in OPS.spellings(op)[1:])
 
 
 def _kind(op: Op) -> str:
@@ -199,7 +199,7 @@ def _page(title: str, ops: list[Op], brief: bool) -> str:
     for op in ops:
         by_name.setdefault(op.schema.base_name, []).append(op)
     for name, overloads in by_name.items():
-        parts.append(f"## {spelled(name)}\n")
+        parts.append(f"## {torch_name_of(name)}\n")
         parts += [_section(op) for op in overloads]
     return "\n".join(parts)
 
@@ -208,7 +208,7 @@ def _section(op: Op) -> str:
     facts = [("Schema", f"`{op.schema}`"), ("Also", _aliases(op)), ("Is", _kind(op))]
     facts += [("Saves", _code(saved(op))), ("At a kink", kink_of(op))]
     listed = "\n".join(f"- {label}: {value}" for label, value in facts if value)
-    return f"```text\n{signature(op)}\n```\n\n{listed}\n\n```text\n{source_of(op)}\n```\n"
+    return f"```text\n{call_text(op)}\n```\n\n{listed}\n\n```text\n{source_of(op)}\n```\n"
 
 
 def _code(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from .reading import Method, PythonFile, bound_names
+from .reading import Method, PythonFile, names_bound
 
 
 class Canonical(ast.NodeTransformer):
@@ -90,7 +90,7 @@ class Canonical(ast.NodeTransformer):
 
 
 def _all_bound(definition: Method) -> Iterable[str]:
-    yield from bound_names(definition.body)
+    yield from names_bound(definition.body)
     for node in ast.walk(definition):
         if isinstance(node, ast.arg):
             yield node.arg

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Mapping, Sequence
 
 from ...lang.light_dataclasses import dataclass, field
-from .reading import Unconvertible, bound_names
+from .reading import Unconvertible, names_bound
 
 _IDLE = {
     "set_materialize_grads": "set_materialize_grads is left out: where nobody used an output, its gradient is zeros",
@@ -65,7 +65,7 @@ def renamed(statements: Sequence[ast.stmt], names: Mapping[str, str]) -> list[as
     return [replaced.visit(statement) for statement in statements]
 
 
-def fresh(name: str, taken: Collection[str]) -> str:
+def untaken_name(name: str, taken: Collection[str]) -> str:
     """The name, or one like it that nothing has."""
     while name in taken:
         name += "_"
@@ -80,7 +80,7 @@ def call_on(node: ast.stmt, ctx: str) -> tuple[str, ast.Call] | None:
     return None
 
 
-def attribute_of(node: ast.AST, ctx: str) -> str:
+def context_attribute(node: ast.AST, ctx: str) -> str:
     """The attribute of ctx that an expression is."""
     match node:
         case ast.Attribute(ast.Name(id=name), attribute) if name == ctx:
@@ -96,7 +96,7 @@ def keep(
     made: list[ast.stmt] = []
     plain = [part for statement in statements for part in _taken_apart(statement, ctx)]
     for i, statement in enumerate(plain):
-        later = set(bound_names(plain[i + 1 :]))
+        later = set(names_bound(plain[i + 1 :]))
         called = call_on(statement, ctx)
         if called is not None:
             made += _call(kept, *called, later, taken)
@@ -111,7 +111,7 @@ def _taken_apart(statement: ast.stmt, ctx: str) -> list[ast.stmt]:
     match statement:
         case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if len(targets) == len(
             values
-        ) and all(attribute_of(target, ctx) for target in targets):
+        ) and all(context_attribute(target, ctx) for target in targets):
             pairs = zip(targets, values, strict=True)
             return [ast.copy_location(ast.Assign([t], v), statement) for t, v in pairs]
     return [statement]
@@ -126,7 +126,7 @@ def _call(kept: Kept, method: str, call: ast.Call, later: set[str], taken: set[s
             if isinstance(value, ast.Constant) or (isinstance(value, ast.Name) and value.id not in later):
                 kept.saved.append(value)
                 continue
-            name = fresh(f"saved_{value.id}" if isinstance(value, ast.Name) else "saved", taken)
+            name = untaken_name(f"saved_{value.id}" if isinstance(value, ast.Name) else "saved", taken)
             taken.add(name)
             made.append(_assigned(name, value, call))
             kept.saved.append(ast.Name(name, ast.Load()))
@@ -149,7 +149,7 @@ def _attribute(
     stored = [
         node
         for node in ast.walk(statement)
-        if isinstance(node, ast.Attribute) and attribute_of(node, ctx) and isinstance(node.ctx, ast.Store)
+        if isinstance(node, ast.Attribute) and context_attribute(node, ctx) and isinstance(node.ctx, ast.Store)
     ]
     for node in stored:
         if node.attr in kept.attributes:
@@ -159,14 +159,16 @@ def _attribute(
                 if _times_set(node.attr, ctx, whole) == 1:
                     kept.attributes[node.attr] = name
                     return []
-        kept.attributes[node.attr] = fresh(node.attr, taken)
+        kept.attributes[node.attr] = untaken_name(node.attr, taken)
         taken.add(kept.attributes[node.attr])
     return [statement]
 
 
 def _times_set(attribute: str, ctx: str, statements: Sequence[ast.stmt]) -> int:
     walked = (node for statement in statements for node in ast.walk(statement))
-    return sum(attribute_of(n, ctx) == attribute and isinstance(getattr(n, "ctx", None), ast.Store) for n in walked)
+    return sum(
+        context_attribute(n, ctx) == attribute and isinstance(getattr(n, "ctx", None), ast.Store) for n in walked
+    )
 
 
 def _assigned(name: str, value: ast.expr, at: ast.expr | ast.stmt) -> ast.stmt:
@@ -181,7 +183,7 @@ class _Context(ast.NodeTransformer):
         self._kept = kept
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        attribute = attribute_of(node, self._ctx)
+        attribute = context_attribute(node, self._ctx)
         if not attribute:
             self.generic_visit(node)
             return node
@@ -197,7 +199,7 @@ class _Context(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        if attribute_of(node.value, self._ctx) == "needs_input_grad" and not isinstance(node.slice, ast.Slice):
+        if context_attribute(node.value, self._ctx) == "needs_input_grad" and not isinstance(node.slice, ast.Slice):
             return ast.copy_location(ast.Constant(True), node)
         self.generic_visit(node)
         match node:
@@ -211,7 +213,7 @@ class _Context(ast.NodeTransformer):
         if isinstance(node.func, ast.Name) and node.func.id in ("any", "all") and len(node.args) == 1:
             value = node.args[0]
             value = value.value if isinstance(value, ast.Subscript) else value
-            if attribute_of(value, self._ctx) == "needs_input_grad":
+            if context_attribute(value, self._ctx) == "needs_input_grad":
                 return ast.copy_location(ast.Constant(True), node)
         self.generic_visit(node)
         return node
@@ -226,7 +228,7 @@ class _Backward(_Context):
     """What a backward does with ctx: it reads."""
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        attribute = attribute_of(node, self._ctx)
+        attribute = context_attribute(node, self._ctx)
         if attribute in _SAVED:
             saved = [kept_name(v.id) if isinstance(v, ast.Name) else v for v in self._kept.saved]
             return ast.copy_location(ast.Tuple(saved, ast.Load()), node)
@@ -284,12 +286,12 @@ def without_context(statements: list[ast.stmt], ctx: str, kept: Kept) -> list[as
 def _all_needed(statements: list[ast.stmt], ctx: str) -> list[ast.stmt]:
     """Without names for all saved tensors, and for ctx.needs_input_grad, all of which is asked for."""
     needed: dict[str, ast.expr] = {}
-    bound = bound_names(statements)
+    bound = names_bound(statements)
     made: list[ast.stmt] = []
     for statement in statements:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if (
-                attribute_of(value, ctx) in _SAVED and bound.count(name) == 1
+                context_attribute(value, ctx) in _SAVED and bound.count(name) == 1
             ):
                 needed[name] = value
                 continue
@@ -297,7 +299,7 @@ def _all_needed(statements: list[ast.stmt], ctx: str) -> list[ast.stmt]:
                 whole = (
                     value.value if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) else value
                 )
-                if attribute_of(whole, ctx) == "needs_input_grad":
+                if context_attribute(whole, ctx) == "needs_input_grad":
                     if not isinstance(target, ast.Tuple):
                         raise Unconvertible("ctx.needs_input_grad as a value: ask for its elements", statement.lineno)
                     needed |= {e.id: ast.Constant(True) for e in target.elts if isinstance(e, ast.Name)}

@@ -17,7 +17,7 @@ from ...runtime.face.units.unit import CompilationUnit
 from ..format.formatter import format_source
 from .canonical import Canonical
 from .function_class import Converted, convert_class, helpers_of, mark_as_written
-from .guessing import candidates
+from .guessing import candidate_types
 from .reading import Method, PythonFile, Unconvertible, read_python
 from .writing import Comments, Writer
 
@@ -281,7 +281,7 @@ class _Conversions:
         """The first types with which a piece compiles, of which its text is made; else how the likeliest fail."""
         first: tuple[CompileError, Writer] | None = None
         is_plain = piece.name in self._file.functions and piece.name not in self._file.scripted
-        for types in candidates(piece.made, plain=is_plain):
+        for types in candidate_types(piece.made, plain=is_plain):
             writer = Writer(self._text, self._comments.again())
             text = writer.write_function(_with_types(piece.made.definition, types))
             try:

@@ -16,8 +16,8 @@ import copy
 from collections.abc import Iterator
 
 from ...lang.light_dataclasses import dataclass, field
-from .context import Kept, Replaced, fresh, is_kept, keep, kept_name, renamed, without_context
-from .reading import Method, Unconvertible, bound_names, read_names
+from .context import Kept, Replaced, is_kept, keep, kept_name, renamed, untaken_name, without_context
+from .reading import Method, Unconvertible, names_bound, read_names
 
 BACKWARD = "backward"
 _KNOWN = ("forward", "backward", "setup_context", "vmap", "jvp", "symbolic", "vjp")
@@ -66,7 +66,7 @@ def convert_class(node: ast.ClassDef, name: str) -> Converted:
     body, result = _with_result(forward)
     if setup is not None:
         body, result = _with_setup(forward, setup, body, result, parameters)
-    taken = {*parameters, *bound_names(body), *read_names(body)}
+    taken = {*parameters, *names_bound(body), *read_names(body)}
     body, result, kept = keep(body, result, ctx, taken)
     required = len(parameters) - len(forward.args.defaults) - len(forward.args.kwonlyargs)
     closure = _closure(backward, kept, taken, _elements(result), (required, len(parameters)))
@@ -155,15 +155,15 @@ def _with_setup(
     _take_docstring(setup)
     inputs, output = _argument(setup, 1), _argument(setup, 2)
     inside = [*body]
-    taken = {*parameters, *bound_names(body), *read_names(body)}
-    again = set(bound_names(body))
+    taken = {*parameters, *names_bound(body), *read_names(body)}
+    again = set(names_bound(body))
     given: list[ast.expr] = []
     first: list[ast.stmt] = []
     for parameter in parameters:
         name = parameter
         if parameter in again:
             # The forward binds the name anew; setup_context gets what was passed.
-            name = fresh(f"{parameter}_given", taken)
+            name = untaken_name(f"{parameter}_given", taken)
             taken.add(name)
             first.append(
                 ast.Assign([ast.Name(name, ast.Store())], ast.Name(parameter, ast.Load()), lineno=forward.lineno)
@@ -174,7 +174,7 @@ def _with_setup(
         if isinstance(element, ast.Name):
             results.append(kept_name(element.id))
             continue
-        name = fresh(output if len(_elements(result)) == 1 else "result", taken)
+        name = untaken_name(output if len(_elements(result)) == 1 else "result", taken)
         taken.add(name)
         inside.append(ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], element), result))
         results.append(kept_name(name))
@@ -203,7 +203,7 @@ def _closure(backward: Method, kept: Kept, taken: set[str], results: list[ast.ex
     docstring = _take_docstring(backward)
     body = without_context(backward.body, ctx, kept)
     captured = {v.id for v in kept.saved if isinstance(v, ast.Name)} | set(kept.attributes.values())
-    clashes = {a.arg: fresh(f"grad_{a.arg}", taken) for a in backward.args.args if a.arg in captured}
+    clashes = {a.arg: untaken_name(f"grad_{a.arg}", taken) for a in backward.args.args if a.arg in captured}
     body = renamed(body, clashes)
     for argument in backward.args.args:
         argument.arg, argument.annotation = clashes.get(argument.arg, argument.arg), None
@@ -216,7 +216,7 @@ def _closure(backward: Method, kept: Kept, taken: set[str], results: list[ast.ex
 
 def _settled(statements: list[ast.stmt], captured: set[str]) -> list[ast.stmt]:
     """Names that are bound to what is kept are what is kept; others that are called alike get other names."""
-    bound = bound_names(statements)
+    bound = names_bound(statements)
     same: dict[str, str] = {}
     made: list[ast.stmt] = []
     for statement in statements:
@@ -227,8 +227,8 @@ def _settled(statements: list[ast.stmt], captured: set[str]) -> list[ast.stmt]:
                     same[local] = name
                     continue
         made.append(statement)
-    left = set(bound_names(made))
-    clashes = {name: fresh(f"{name}_", {*captured, *left, *read_names(made)}) for name in left & captured}
+    left = set(names_bound(made))
+    clashes = {name: untaken_name(f"{name}_", {*captured, *left, *read_names(made)}) for name in left & captured}
     return renamed(made, {**clashes, **same})
 
 
@@ -282,7 +282,7 @@ def _is_bound_next(name: str, statements: list[ast.stmt]) -> bool:
             continue
         if not isinstance(statement, ast.Assign):
             return False
-        return name in bound_names([statement]) and name not in read_names([statement])
+        return name in names_bound([statement]) and name not in read_names([statement])
     return False
 
 

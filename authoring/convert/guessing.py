@@ -24,7 +24,7 @@ _BY_NAME = (
 _REST = ("float", "int", "bool", "List[int]", "str", "List[Tensor]")
 
 
-def candidates(found: Converted, *, plain: bool = False) -> Iterator[dict[str, str]]:
+def candidate_types(found: Converted, *, plain: bool = False) -> Iterator[dict[str, str]]:
     """Types for the parameters that have none, the likeliest first; nothing stands for a tensor.
 
     Of a plain function, which no Function is and nobody compiled, nothing says which of them have a gradient.

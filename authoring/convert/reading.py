@@ -194,7 +194,7 @@ def _called(decorator: ast.expr) -> ast.expr:
     return decorator.func if isinstance(decorator, ast.Call) else decorator
 
 
-def bound_names(nodes: list[ast.stmt]) -> list[str]:
+def names_bound(nodes: list[ast.stmt]) -> list[str]:
     """Every name that statements bind, as often as they do."""
     walked = (inner for node in nodes for inner in ast.walk(node))
     return [node.id for node in walked if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)]

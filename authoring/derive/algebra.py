@@ -14,7 +14,7 @@ from ...compiler.ir.node import Node, Value
 from ...compiler.ir.rewrite import constant_of
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.types.types import is_tensor
-from .facts import ShapeFacts, text_of
+from .facts import ShapeFacts, constants_text
 
 AlgebraRule = Callable[[Node, ShapeFacts, Builder], Value | None]
 _SUMS = ("aten::sum_to_size",)
@@ -275,7 +275,7 @@ def _reshaped(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
         return None
     like = facts.size_of(size.inputs[0])
     reduced = facts.reduced[atom]
-    same = like is not None and (facts.shape(like), text_of(size.inputs[1])) == reduced
+    same = like is not None and (facts.shape(like), constants_text(size.inputs[1])) == reduced
     return node.inputs[0] if same else None
 
 

@@ -14,7 +14,7 @@ from ...compiler.unparse import unparse_function
 from ...lang.light_dataclasses import asdict, dataclass, field
 from ...runtime.face.function import Function
 from .derivation import derivation_of
-from .measuring import Costs, arguments_of, costs, reference_of
+from .measuring import Costs, arguments_of, costs, reference_gradients
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def compared(function: Function, *, measured: bool = False) -> Comparison:
     author = unparse_function(callee)
     derived = Function(found.callee)
     arguments = arguments_of(function) if measured else None
-    reference = reference_of(derived, arguments)
+    reference = reference_gradients(derived, arguments)
     return Comparison(
         function.name,
         _measured(author, callee.pair, costs(function, arguments, reference)),

@@ -55,12 +55,12 @@ def derive(function: Function, order: int = 1) -> str:
         raise TypeError(f"gs.derive takes a function of a unit, not {type(function).__name__}")
     if isinstance(order, bool) or not isinstance(order, int) or order < 1:
         raise ValueError(f"order={order!r}: a backward is derived to order 1, 2 and so on")
-    if order_of(function) >= order:
+    if nesting_of_backwards(function) >= order:
         return source_text(function.definition) if function.definition is not None else function.code
     return derivation_of(function, order).text
 
 
-def order_of(function: Function) -> int:
+def nesting_of_backwards(function: Function) -> int:
     """How many backwards stand in each other in a function."""
     return len(closures_of(function.callee.graph))
 
@@ -68,7 +68,7 @@ def order_of(function: Function) -> int:
 def derivation_of(function: Function, order: int = 1) -> Derivation:
     """A function with the backwards that it does not have, to an order. ValueError where it has no gradient."""
     graph = function.callee.graph
-    for _ in range(order - order_of(function)):
+    for _ in range(order - nesting_of_backwards(function)):
         graph = _tidied(_closed(function.callee, graph), function)
     callee, text = _printed(function, graph)
     if order > 1:
@@ -88,7 +88,9 @@ def _laid_out(function: Function, callee: Callee, text: str) -> str | None:
         return None
     plain, derived = function_lines(function.callee), function_lines(callee)
     for verbatim in (True, False):
-        lines = merged(layout, definition.span.source, plain, derived, order_of(function), verbatim=verbatim)
+        lines = merged(
+            layout, definition.span.source, plain, derived, nesting_of_backwards(function), verbatim=verbatim
+        )
         made = _spaced("\n".join(lines).splitlines())
         if stands_for(made, function, text):
             return made

@@ -39,7 +39,7 @@ def exact(array: Array) -> Exact:
     return Exact(array, on_arrays(number_context().mpf, 1)(array))
 
 
-def evaluate(graph: Graph, arguments: Sequence[Any]) -> list[Any]:
+def evaluate_exactly(graph: Graph, arguments: Sequence[Any]) -> list[Any]:
     """What a graph gives for arguments, whose floating tensors are `Exact`. NotExact where something is beyond this."""
     run = _Run(graph)
     run.values.update(zip(graph.inputs, arguments, strict=True))

@@ -112,7 +112,7 @@ def _enter_statistics(facts: ShapeFacts, node: Node) -> None:
     """What a normalization gives beside its result is reduced from what it takes, and keeps its dimensions."""
     if node.kind == "aten::native_layer_norm":
         for statistic in node.outputs[1:]:
-            facts.reduced[statistic] = facts.shape(node.inputs[0]), text_of(node.inputs[1])
+            facts.reduced[statistic] = facts.shape(node.inputs[0]), constants_text(node.inputs[1])
 
 
 def _enter(facts: ShapeFacts, node: Node) -> None:
@@ -154,11 +154,11 @@ def _reduce(facts: ShapeFacts, node: Node, op: Op) -> None:
     if "dim" not in names:
         facts.shapes[node.output] = frozenset()
     elif "keepdim" in names and constant_of(names["keepdim"]) is True:
-        facts.reduced[node.output] = facts.shape(node.inputs[0]), text_of(names["dim"])
+        facts.reduced[node.output] = facts.shape(node.inputs[0]), constants_text(names["dim"])
 
 
-def text_of(value: Value) -> str:
+def constants_text(value: Value) -> str:
     """A list of constants as text; the value itself where it is none."""
     if value.node.kind == "prim::ListConstruct":
-        return f"[{', '.join(map(text_of, value.node.inputs))}]"
+        return f"[{', '.join(map(constants_text, value.node.inputs))}]"
     return str(value.node.attrs["value"]) if value.node.kind == "prim::Constant" else f"%{id(value)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ...compiler.analysis.definedness import there
+from ...compiler.analysis.definedness import type_when_there
 from ...compiler.analysis.present_gradients import surely_there
 from ...compiler.autodiff.derived import derived_halves
 from ...compiler.ir.builder import Builder
@@ -17,7 +17,7 @@ from ...compiler.passes.containers.follow_lists import follow_lists
 from ...compiler.passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ...compiler.passes.simplification.fold_constants import fold_constants
 from ...compiler.types.types import CLOSURE, TENSOR, UNDEFINED, is_tensor
-from ...compiler.unparse.standalone import spelled, with_ops
+from ...compiler.unparse.standalone import in_source_terms, with_ops
 from .lists import take_by_index, write_lists, write_zeros
 from .rounds import ask_again
 
@@ -52,11 +52,11 @@ def joined(callee: Callee) -> Graph:
 
 def written(graph: Graph) -> Graph:
     """A copy in which the innermost closure, made of a backward, has nothing but what an author writes."""
-    graph = spelled(with_ops(graph))
+    graph = in_source_terms(with_ops(graph))
     closure = closures_of(graph)[-1]
     _leave_out_zeros(closure)
     _take_lists(graph, closure)
-    parameters = parameters_of(graph, closure)
+    parameters = closure_parameters(graph, closure)
     while ask_again(closure):
         pass
     _settle(graph, closure)
@@ -89,7 +89,7 @@ def _given(closure: Block, asked: Callable[[], Result]) -> Result:
     """What is found where all gradients that the closure takes are there."""
     types = [value.type for value in closure.inputs]
     for value in closure.inputs:
-        value.type = there(value.type)
+        value.type = type_when_there(value.type)
     try:
         return asked()
     finally:
@@ -209,7 +209,7 @@ def closures_of(graph: Graph) -> list[Block]:
     return found
 
 
-def parameters_of(graph: Graph, closure: Block) -> list[Value]:
+def closure_parameters(graph: Graph, closure: Block) -> list[Value]:
     """What a closure returns the gradients of: the parameters of the functions around it, inner ones first."""
     closures = closures_of(graph)
     around = reversed(closures[: closures.index(closure)])

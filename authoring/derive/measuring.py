@@ -18,7 +18,7 @@ from ..trials.arguments.inputs import InputSearch
 from ..trials.arguments.recipes import example_recipe
 from ..trials.evaluation import Subject
 from ..trials.leaves import map_arrays
-from .exact import Exact, evaluate, exact
+from .exact import Exact, evaluate_exactly, exact
 from .exact_numbers import NotExact
 
 _FAILURES = (RuntimeFailure, CompileError, KernelFailure, ValueError, TypeError)
@@ -57,7 +57,7 @@ class ReferenceGradients:
     precision: str
 
 
-def reference_of(function: Function, arguments: Sequence[Any] | None) -> ReferenceGradients:
+def reference_gradients(function: Function, arguments: Sequence[Any] | None) -> ReferenceGradients:
     """The gradients of a function with a backward, of arguments that are as float32 has them."""
     if arguments is None:
         return ReferenceGradients(None, "float64")
@@ -76,8 +76,8 @@ def _exactly(array: Any) -> Any:
 def _in_113_bits(function: Function, arguments: Sequence[Any]) -> list[Any]:
     pair = function.callee.pair
     assert pair is not None
-    *results, context = evaluate(pair.forward, [*arguments, *_defaults(function, len(arguments))])
-    return evaluate(pair.backward, [context, *(_seeds(results[i]) for i in pair.grad_outputs)])
+    *results, context = evaluate_exactly(pair.forward, [*arguments, *_defaults(function, len(arguments))])
+    return evaluate_exactly(pair.backward, [context, *(_seeds(results[i]) for i in pair.grad_outputs)])
 
 
 def _seeds(result: Any) -> Any:

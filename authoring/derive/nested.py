@@ -23,7 +23,7 @@ from ...compiler.ops.registry import OPS, Trait
 from ...compiler.passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ...compiler.types.schema import Argument, FunctionSchema
 from ...compiler.types.types import CLOSURE, is_differentiable
-from .joined import closures_of, fill, parameters_of, written
+from .joined import closure_parameters, closures_of, fill, written
 
 
 def nested(graph: Graph) -> Graph:
@@ -58,7 +58,7 @@ def nested(graph: Graph) -> Graph:
     name = f"{inner.node.attr('name')}_of_backward" if inner.node is not None else "backward"
     node = Builder(inner).node("prim::Function", (), [CLOSURE], attrs={"name": name}, names=[name], blocks=1)
     (block,) = node.blocks
-    parameters = parameters_of(graph, inner)
+    parameters = closure_parameters(graph, inner)
     env = dict(zip(forward.graph.inputs, [*inner.inputs, *parameters, *drawn], strict=True))
     *_, kept = copy_nodes(forward.graph.body, env, Builder(block).insert)
     fill(block, backward.graph, kept)
@@ -77,7 +77,7 @@ def _flat(graph: Graph, closures: Sequence[Block]) -> tuple[Graph, list[Value]]:
     flat = Graph("backward", graph.functions, graph.span)
     builder = Builder(flat, span=graph.span)
     env: dict[Value, Value] = {}
-    for value in (*inner.inputs, *parameters_of(graph, inner)):
+    for value in (*inner.inputs, *closure_parameters(graph, inner)):
         env[value] = flat.body.add_input(value.type, value.name_hint)
     drawn: list[Value] = []
     for block in (graph.body, *closures):

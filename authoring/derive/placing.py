@@ -15,7 +15,7 @@ from ...runtime.face.units.sources import functions_of
 from .meaning import same_meaning
 
 
-def replaced(source: Source, texts: Mapping[str, str]) -> str:
+def with_functions(source: Source, texts: Mapping[str, str]) -> str:
     """The source with the functions of these names written as the texts say; all else stays to the letter.
 
     Lines end as the first one of the source does.

@@ -20,7 +20,7 @@ from ...compiler.types.types import is_tensor
 from ...compiler.unparse.infix import InfixOperators
 from ...lang.trampoline import Walk, run
 from .facts import ShapeFacts, facts_of
-from .joined import closures_of, parameters_of
+from .joined import closure_parameters, closures_of
 from .rounds import keep_early, kept_of, take_early
 
 _LONG = 5
@@ -91,7 +91,7 @@ def name_gradients(graph: Graph) -> None:
             return x * w, backward
     """
     closure = closures_of(graph)[-1]
-    for value, parameter in zip(closure.outputs, parameters_of(graph, closure), strict=True):
+    for value, parameter in zip(closure.outputs, closure_parameters(graph, closure), strict=True):
         if value.node.owner is closure and value.node.kind not in (PARAM, "prim::Constant") and not value.name_hint:
             value.name_hint = f"grad_{parameter.name_hint}"
     _order_all(closure)

@@ -46,10 +46,10 @@ def exported(function: Function, values: Sequence[Any], policy: str | int | Poli
         return _written(function, values, wanted, reference)
     except NoPlan as problem:
         span = problem.span if problem.span is not None and problem.span.source.text else None
-        raise refused(function, str(problem), NOTE, span) from problem
+        raise export_failure(function, str(problem), NOTE, span) from problem
 
 
-def refused(function: Function, why: str, note: str, span: Span | None = None) -> CompileError:
+def export_failure(function: Function, why: str, note: str, span: Span | None = None) -> CompileError:
     """E412 at a place, by default that of the function."""
     message = f"'{function.name}' cannot be exported: {why}"
     return CompileError([Diagnostic("E412", message, span or function.callee.graph.span, (note,))])
@@ -60,13 +60,13 @@ def require_tensors(function: Function) -> None:
     for argument in function.schema.arguments:
         if argument.name in (ROWS, BATCH):
             why = f"its parameter '{argument.name}' is called as a module calls a size"
-            raise refused(function, why, "give it another name")
+            raise export_failure(function, why, "give it another name")
         text = str(strip_optional(argument.type))
         if not text.startswith("Tensor") and text not in _PLAIN:
             why = f"its parameter '{argument.name}' is {argument.type}; a module takes tensors and numbers"
-            raise refused(function, why, "take the tensors of a list or a tuple one by one")
+            raise export_failure(function, why, "take the tensors of a list or a tuple one by one")
     if not function.schema.returns or not all(is_tensor(result.type) for result in function.schema.returns):
-        raise refused(
+        raise export_failure(
             function, "it returns what is no tensor", "return one tensor or several, and compute the rest outside"
         )
 

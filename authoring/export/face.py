@@ -30,7 +30,7 @@ def export(function: Function, *args: Any, policy: Policy | str | int | None = N
 
 def values_for(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     """One value for each parameter: those given, or found. CompileError (E412) where none are found that run."""
-    from .exporter import refused, require_tensors
+    from .exporter import export_failure, require_tensors
     from .guesses import guessed
 
     if not isinstance(function, Function):
@@ -44,7 +44,7 @@ def values_for(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
     found = guessed(function, given)
     if found is None:
         note = "give arguments, or write a function beside it, NAME_examples, that returns those of one call"
-        raise refused(function, "no arguments were found on which it runs and gives floating numbers", note)
+        raise export_failure(function, "no arguments were found on which it runs and gives floating numbers", note)
     return found
 
 

@@ -11,7 +11,7 @@ from ...compiler.types.types import is_tensor, strip_optional
 from ...lang.light_dataclasses import dataclass
 from ...runtime.face.function import Function, default_of
 from .launchers import Launchers
-from .python_text import python_type, wrapped
+from .python_text import python_type, wrapped_line
 from .reference import ReferenceText
 from .signature import ExportSignature, SampleShape
 
@@ -88,5 +88,5 @@ def short(lines: Sequence[str]) -> list[str]:
     found: list[str] = []
     for line in lines:
         margin = line[: len(line) - len(line.lstrip())]
-        found += wrapped(line.lstrip(), margin) if line.strip() and '"""' not in line else [line]
+        found += wrapped_line(line.lstrip(), margin) if line.strip() and '"""' not in line else [line]
     return found

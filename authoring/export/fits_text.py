@@ -8,8 +8,8 @@ from typing import Any
 from ...compiler.types.schema import Argument
 from ...compiler.types.types import OptionalType
 from .facts import ExportFacts, short, sizes_of
-from .program_text import mentions
-from .python_text import wrapped
+from .program_text import mentions_name
+from .python_text import wrapped_line
 from .signature import FIXED, SampleShape
 
 
@@ -42,7 +42,7 @@ class FitsText(ExportFacts):
             ]
             if others:
                 test = " or ".join(f"{name}.dtype != {first}.dtype" for name in others)
-                lines += [*wrapped(f"if {test}:", "    "), "        return False"]
+                lines += [*wrapped_line(f"if {test}:", "    "), "        return False"]
         for name, s in present:
             if not s.dtype.is_floating:
                 lines += [f"    if {name}.dtype != torch.{s.dtype}:", "        return False"]
@@ -109,7 +109,7 @@ class FitsText(ExportFacts):
         """The lines whose sizes a later test names."""
         tests = " ".join(self._expected(s) for name, s in present if not self._is_told(name, s, bound))
         tests += " ".join(self.signature.names) if self.signature.multiple > 1 else ""
-        return [line for line in bound if " = " not in line or mentions(tests, line.split()[0])]
+        return [line for line in bound if " = " not in line or mentions_name(tests, line.split()[0])]
 
     def _is_new(self, name: str, known: set[str]) -> bool:
         is_new = name not in known

@@ -13,7 +13,7 @@ from ...runtime.face.function import Function
 from ..trials.arguments.draws import Rng
 from ..trials.arguments.examples import examples_beside
 from ..trials.arguments.inputs import InputSearch
-from ..trials.arguments.recipes import ExampleEntry, PlainEntry, RecipeEntry, entry_of
+from ..trials.arguments.recipes import ExampleEntry, PlainEntry, RecipeEntry, recipe_entry
 from ..trials.arguments.samples import looks_like_data
 from ..trials.evaluation import Subject
 
@@ -51,7 +51,7 @@ def _completed(function: Function, values: Any) -> list[Any]:
 def _entries(function: Function, given: Mapping[int, Any]) -> Iterator[dict[int, RecipeEntry]]:
     """What is fixed before the rest is searched for: defaults, and tensors of likely shapes."""
     arguments = function.schema.arguments
-    fixed = {i: entry_of(value) for i, value in given.items()}
+    fixed = {i: recipe_entry(value) for i, value in given.items()}
     for i, a in enumerate(arguments):
         is_list = isinstance(strip_optional(a.type), ListType) and is_tensor(strip_optional(a.type).element)  # type: ignore[attr-defined]
         if i not in fixed and not a.required and not is_list:

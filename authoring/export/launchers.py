@@ -10,8 +10,8 @@ from ...compiler.fusion.program import ExternStep, Program, Ref
 from ...compiler.types.schema import Argument
 from ...lang.light_dataclasses import dataclass, field, replace
 from .plans import NoPlan, Passes
-from .program_text import ProgramText, ProgramWriter, mentions, shape_text
-from .python_text import WIDTH, python_type, wrapped
+from .program_text import ProgramText, ProgramWriter, mentions_name, shape_text
+from .python_text import WIDTH, python_type, wrapped_line
 from .signature import FIXED, ROWS, ExportSignature, SampleShape
 from .sizes import Sizes
 from .triton.kernels import TritonFunction
@@ -274,7 +274,7 @@ class LauncherWriter:
         joined = ", ".join(returned)
         value = f"[{joined}]" if form else joined
         body += (
-            wrapped(f"return {value}", "    ")
+            wrapped_line(f"return {value}", "    ")
             if len(value) < WIDTH - 11
             else [
                 f"    return {'[' if form else '('}",
@@ -286,10 +286,12 @@ class LauncherWriter:
         which = (
             "The kernels of the forward." if name == "_forward" else "Those of the backward: gradients of arguments."
         )
-        return "\n".join([*wrapped(f"def {name}({', '.join(parameters)}) -> {hint}:", ""), f'    """{which}"""', *body])
+        return "\n".join(
+            [*wrapped_line(f"def {name}({', '.join(parameters)}) -> {hint}:", ""), f'    """{which}"""', *body]
+        )
 
     def _named(self, text: str) -> list[str]:
-        return [n for n in ("batch", ROWS, *self.signature.names) if mentions(text, n)]
+        return [n for n in ("batch", ROWS, *self.signature.names) if mentions_name(text, n)]
 
     def _bindings(self, needed: set[str]) -> list[str]:
         """Lines that say what named sizes are, those first from which others follow."""

@@ -22,7 +22,7 @@ class Merged:
     names: dict[str, None] = field(default_factory=dict)
 
 
-def merged(samples: Sequence[Sequence[str]], sizes: Sizes) -> Merged:
+def merged_samples(samples: Sequence[Sequence[str]], sizes: Sizes) -> Merged:
     """The lines of the samples as one. NotASize where they differ in more than sizes."""
     if len({len(lines) for lines in samples}) != 1:
         raise NotASize("the samples have not the same lines")

@@ -13,7 +13,7 @@ from .fits_text import FitsText
 from .layout import laid_out
 from .ops_text import OpsText
 from .own_test import OwnTest
-from .python_text import tidied, wrapped
+from .python_text import tidied, wrapped_line
 from .signature import ROWS, SampleShape
 from .torch_words import HELPERS
 
@@ -166,18 +166,18 @@ class ModuleText(ExportFacts):
         said = in_docstring(doc[0]) if doc else "Fused where kernels take the arguments, plain torch elsewhere."
         call = f"_{self.name}_op({given})"
         if not self.saved:
-            body = wrapped(f"return {call}", "    ")
+            body = wrapped_line(f"return {call}", "    ")
         elif self.results == 1:
-            body = wrapped(f"return {call}[0]", "    ")
+            body = wrapped_line(f"return {call}[0]", "    ")
         else:
-            body = wrapped(f"return {call}[: {self.results}]", "    ")
-        lines = [*wrapped(f"def {self.name}({typed}) -> {hint}:", ""), f'    """{said}"""']
+            body = wrapped_line(f"return {call}[: {self.results}]", "    ")
+        lines = [*wrapped_line(f"def {self.name}({typed}) -> {hint}:", ""), f'    """{said}"""']
         lines += [*(drawn if self.has_seed else []), *body, "", ""]
         lines += [
-            *wrapped(f"def reference({typed}) -> {hint}:", ""),
+            *wrapped_line(f"def reference({typed}) -> {hint}:", ""),
             '    """The same in plain torch, of any order of derivatives."""',
         ]
-        lines += [*(drawn if self.has_seed else []), *wrapped(f"return _reference({passed})", "    ")]
+        lines += [*(drawn if self.has_seed else []), *wrapped_line(f"return _reference({passed})", "    ")]
         return "\n".join(lines)
 
     def _passed(self) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ...compiler.types.schema import Argument
 from ...compiler.types.types import OptionalType, strip_optional
 from .facts import ExportFacts, targets, tuple_of
-from .python_text import WIDTH, wrapped
+from .python_text import WIDTH, wrapped_line
 from .signature import SampleShape
 
 HELD = 8192
@@ -34,7 +34,7 @@ class OpsText(ExportFacts):
         yield "\n".join(
             [
                 *_decorated(self.op_name, f"({schema}) -> {returns}"),
-                *wrapped(f"def _{self.name}_op({typed}) -> {hint}:", ""),
+                *wrapped_line(f"def _{self.name}_op({typed}) -> {hint}:", ""),
                 f'    """The op. {said}"""',
                 f"    if {fits}:",
                 *self._made_contiguous(contiguous, "        "),
@@ -46,7 +46,7 @@ class OpsText(ExportFacts):
         yield "\n".join(
             [
                 f"@_{self.name}_op.register_fake",
-                *wrapped(f"def _({typed}) -> {hint}:", ""),
+                *wrapped_line(f"def _({typed}) -> {hint}:", ""),
                 f"    {self._unpacked('found')} = _reference({referred})",
                 *self._returned_by_fake(fits),
             ]
@@ -58,7 +58,7 @@ class OpsText(ExportFacts):
         taken = ", ".join(names)
         given = ", ".join(f"{name}.contiguous()" for name in names)
         return (
-            wrapped(f"{taken} = {given}", margin)
+            wrapped_line(f"{taken} = {given}", margin)
             if len(taken) + len(given) < WIDTH - 15
             else [f"{margin}{name} = {name}.contiguous()" for name in names]
         )
@@ -66,13 +66,13 @@ class OpsText(ExportFacts):
     def _dispatch(self, which: str, given: str, margin: str) -> list[str]:
         call = f"_{which}"
         if len(self.launchers) == 1 or not getattr(self.launchers[1], which):
-            return wrapped(f"return {call}({given})", margin)
+            return wrapped_line(f"return {call}({given})", margin)
         shape = next(a.name for a in self.tensors if self._has_columns(a))
         place = self._columns_at(shape)
         return [
             f"{margin}if {shape}.shape[{place}] > {HELD}:",
-            *wrapped(f"return {call}_long({given})", f"{margin}    "),
-            *wrapped(f"return {call}({given})", margin),
+            *wrapped_line(f"return {call}_long({given})", f"{margin}    "),
+            *wrapped_line(f"return {call}({given})", margin),
         ]
 
     def _has_columns(self, argument: Argument) -> bool:
@@ -102,7 +102,7 @@ class OpsText(ExportFacts):
         if not self.saved:
             together = ", ".join(results)
             return (
-                wrapped(f"return {together}", "    ")
+                wrapped_line(f"return {together}", "    ")
                 if len(results) == 1
                 else ["    return (", *(f"        {r}," for r in results), "    )"]
             )
@@ -163,7 +163,7 @@ class OpsText(ExportFacts):
         cotangent = grads[0] if self.results == 1 else f"({', '.join(grads)})"
         lines = [
             *_decorated(f"{self.op_name}_backward", schema),
-            *wrapped(f"def {self.backward}({typed}) -> list[Tensor]:", ""),
+            *wrapped_line(f"def {self.backward}({typed}) -> list[Tensor]:", ""),
             '    """The gradients of the floating tensors among the arguments, in their order."""',
             f"    if {fits}:",
             *self._made_contiguous([*grads, *(a.name for a in self.tensors if self.is_present(a))], "        "),
@@ -187,7 +187,7 @@ class OpsText(ExportFacts):
     def _backward_fake(self, typed: str) -> str:
         lines = [
             f"@{self.backward}.register_fake",
-            *wrapped(f"def _({typed}) -> list[Tensor]:", ""),
+            *wrapped_line(f"def _({typed}) -> list[Tensor]:", ""),
             f"    given = ({', '.join(a.name for a in self.tensors)}{',' if len(self.tensors) == 1 else ''})",
             "    floating = [each for each in given if each is not None and each.is_floating_point()]",
             "    return [each.new_empty(each.shape) for each in floating]",
@@ -215,9 +215,9 @@ class OpsText(ExportFacts):
         restored += [f"    {targets(plain_names)} = ctx.plain"] if plain_names else []
         first = ", ".join(_typed_grads([*self.grads, *(["*_"] if self.saved else [])]))
         lines = [
-            *wrapped(f"def _differentiated(ctx: Any, {first}) -> tuple[Tensor | None, ...]:", ""),
+            *wrapped_line(f"def _differentiated(ctx: Any, {first}) -> tuple[Tensor | None, ...]:", ""),
             *restored,
-            *wrapped(f"found = iter({self.backward}({taken}))", "    "),
+            *wrapped_line(f"found = iter({self.backward}({taken}))", "    "),
             f"    given = ({', '.join(order)}{',' if len(order) == 1 else ''})",
             "    return tuple(next(found) if _has_gradient(each) else None for each in given)",
         ]

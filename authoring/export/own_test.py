@@ -9,7 +9,7 @@ import numpy as np
 
 from ...compiler.types.schema import Argument
 from .facts import ExportFacts, short, tuple_of
-from .python_text import wrapped
+from .python_text import wrapped_line
 from .signature import FIXED, SampleShape
 
 _KERNELS = '''\
@@ -59,8 +59,8 @@ class OwnTest(ExportFacts):
         if self.has_seed:
             arguments.append("seed=7")
         taken = ", ".join(f"{a.name}: Tensor" for a in self.tensors if self.is_present(a))
-        call = wrapped(f"return {self.name}({', '.join(arguments)})", "    ")
-        return "\n".join([*wrapped(f"def _called({taken}) -> Any:", ""), *call])
+        call = wrapped_line(f"return {self.name}({', '.join(arguments)})", "    ")
+        return "\n".join([*wrapped_line(f"def _called({taken}) -> Any:", ""), *call])
 
     def _gradients(self) -> str:
         lines = [

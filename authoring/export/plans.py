@@ -57,7 +57,7 @@ def graph_of(function: Function, absent: Sequence[int]) -> Graph:
     return specialize_optionals(differentiable_graph(function.callee), tuple(absent))
 
 
-def chunked(kernel: Kernel) -> list[Kernel]:
+def cut_in_chunks(kernel: Kernel) -> list[Kernel]:
     """A kernel cut up in chunks of a size that no sample decides."""
     return split_reductions(kernel, _CHUNKS)
 
@@ -75,7 +75,7 @@ def kernel_policy(policy: Policy) -> Policy:
 
 
 def plans(
-    graph: Graph, signature: ExportSignature, policy: Policy, supports: Supports, split: Split = chunked
+    graph: Graph, signature: ExportSignature, policy: Policy, supports: Supports, split: Split = cut_in_chunks
 ) -> list[Passes]:
     """The passes of each sample. NoPlan where there are none."""
     return [_passes(graph, signature.given(i), policy, supports, split) for i in range(SAMPLES)]

@@ -12,9 +12,9 @@ from ...compiler.ops.registry import OPS
 from ...compiler.types.dtypes import BY_CODE, DType
 from ...compiler.types.types import is_tensor, is_tensor_list
 from ...lang.light_dataclasses import dataclass, field
-from .merging import merged
+from .merging import merged_samples
 from .plans import NoPlan
-from .python_text import wrapped
+from .python_text import wrapped_line
 from .signature import ROWS, ExportSignature
 from .sizes import NotASize, Sizes
 from .triton.kernels import TritonFunction, triton_function
@@ -167,7 +167,7 @@ class ProgramWriter:
             self.text.seeds[steps[0].results[0]] = self.text.names[steps[0].results[0]] = text
             return
         texts = [self._called(step) for step in steps]
-        line = merged([[text] for text in texts], self.sizes).lines[0]
+        line = merged_samples([[text] for text in texts], self.sizes).lines[0]
         self._needs(line)
         results = ", ".join(self.name(name) for name in steps[0].results)
         self._line(f"{results} = {line}")
@@ -207,12 +207,12 @@ class ProgramWriter:
     # --- lines ---
 
     def _needs(self, text: str) -> None:
-        self.text.sizes.update(dict.fromkeys(name for name in (ROWS, *self.sizes.symbols) if mentions(text, name)))
-        if mentions(text, "batch"):
+        self.text.sizes.update(dict.fromkeys(name for name in (ROWS, *self.sizes.symbols) if mentions_name(text, name)))
+        if mentions_name(text, "batch"):
             self.text.sizes["batch"] = None
 
     def _line(self, line: str) -> None:
-        self.text.lines += wrapped(line, "    ")
+        self.text.lines += wrapped_line(line, "    ")
 
 
 def shape_text(shapes: Sequence[Sequence[int]], signature: ExportSignature, sizes: Sizes) -> str:
@@ -226,7 +226,7 @@ def shape_text(shapes: Sequence[Sequence[int]], signature: ExportSignature, size
     return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 
 
-def mentions(text: str, name: str) -> bool:
+def mentions_name(text: str, name: str) -> bool:
     return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w|=[^=])", text) is not None
 
 

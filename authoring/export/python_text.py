@@ -15,7 +15,7 @@ WIDTH = 88
 _DEFAULT = re.compile(r"(\b\w+: [\w\[\], |.]+?)=(?=[\w\"'(\[{-])")
 
 
-def wrapped(line: str, margin: str) -> list[str]:
+def wrapped_line(line: str, margin: str) -> list[str]:
     """A line, and where it is too long, what is in its outermost parentheses on lines of their own."""
     if len(margin + line) <= WIDTH:
         return [margin + line]
@@ -23,7 +23,7 @@ def wrapped(line: str, margin: str) -> list[str]:
     name, _, inner = tail.partition("(")
     if dot and inner.endswith(")") and head.endswith(")") and len(f"{margin}{head}.{name}(") <= WIDTH:
         return [f"{margin}{head}.{name}(", f"{margin}    {inner[:-1]}", f"{margin})"]
-    lines = wrapping.wrapped(line, margin, WIDTH)
+    lines = wrapping.wrapped_call(line, margin, WIDTH)
     return [part for each in lines for part in (_inner(each) if len(lines) > 1 else [each])]
 
 
@@ -33,7 +33,7 @@ def _inner(line: str) -> list[str]:
     margin = line[: len(line) - len(text)]
     if len(line) <= WIDTH or not text.endswith("),"):
         return [line]
-    lines = wrapping.wrapped(text.removesuffix(","), margin, WIDTH)
+    lines = wrapping.wrapped_call(text.removesuffix(","), margin, WIDTH)
     return [*lines[:-1], f"{lines[-1]},"]
 
 
@@ -47,7 +47,7 @@ def _line(line: str) -> list[str]:
     if line.lstrip().startswith("def "):
         line = _DEFAULT.sub(r"\1 = ", line)
     margin = line[: len(line) - len(line.lstrip())]
-    return wrapped(line.lstrip(), margin) if line.strip() else [""]
+    return wrapped_line(line.lstrip(), margin) if line.strip() else [""]
 
 
 def _double_quoted(text: str) -> str:

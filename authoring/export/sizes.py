@@ -78,7 +78,7 @@ class Sizes:
     def _chunks(self, term: SizeTerm, of: int) -> SizeTerm:
         values = tuple([-(-value // of) for value in term.values])
         if self.in_c:
-            return SizeTerm(values, f"({at(term, 1)} + {of - 1}) / {of}", term.names, 2)
+            return SizeTerm(values, f"({operand_text(term, 1)} + {of - 1}) / {of}", term.names, 2)
         return SizeTerm(values, f"triton.cdiv({term.text}, {of})", term.names)
 
     def _products(self) -> Iterable[SizeTerm]:
@@ -93,7 +93,7 @@ class Sizes:
 
     def _times(self, left: SizeTerm, right: SizeTerm) -> SizeTerm:
         values = tuple(a * b for a, b in zip(left.values, right.values, strict=True))
-        return SizeTerm(values, f"{at(left, 1)} * {at(right, 1)}", left.names | right.names, 1)
+        return SizeTerm(values, f"{operand_text(left, 1)} * {operand_text(right, 1)}", left.names | right.names, 1)
 
     def _scaled(self, found: tuple[int, ...]) -> SizeTerm | None:
         for term in self._bases.values():
@@ -105,7 +105,7 @@ class Sizes:
     def _by_ratio(self, term: SizeTerm, ratio: Fraction, values: tuple[int, ...]) -> SizeTerm:
         text, level = term.text, term.level
         if ratio.numerator not in (1, -1):
-            text, level = f"{abs(ratio.numerator)} * {at(term, 1)}", 1
+            text, level = f"{abs(ratio.numerator)} * {operand_text(term, 1)}", 1
         if ratio.denominator != 1:
             divisor = "/" if self.in_c else "//"
             text, level = f"{text if level < 2 else f'({text})'} {divisor} {ratio.denominator}", 2
@@ -138,7 +138,7 @@ class Sizes:
         return None
 
 
-def at(term: SizeTerm, level: int) -> str:
+def operand_text(term: SizeTerm, level: int) -> str:
     """The text of a term as an operand."""
     return term.text if term.level <= level else f"({term.text})"
 

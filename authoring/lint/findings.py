@@ -95,7 +95,7 @@ def _silences(comment: re.Match[str], code: str) -> bool:
     return named is None or code.startswith(tuple(re.split(r"[\s,]+", named.upper())))
 
 
-def fixed(source: Source, findings: Iterable[Finding]) -> str:
+def fixed_text(source: Source, findings: Iterable[Finding]) -> str:
     """The text with every edit made that overlaps no earlier one."""
     text, end = source.text, len(source.text) + 1
     for edit in sorted((f.edit for f in findings if f.edit is not None), key=lambda e: (-e.start, e.end)):

@@ -10,7 +10,7 @@ from .closures import forgotten_arguments, kept_for_nothing
 from .findings import Finding, wanted
 from .names import idle_statements, ignored_gradients, missing_returns, unused_names, unused_parameters
 from .numbers import lost_digits, promoting_literals
-from .settings import LintSettings, named
+from .settings import LintSettings, named_codes
 from .sides import dead_sides
 
 _OF_SYNTAX = (unused_names, unused_parameters, ignored_gradients, idle_statements, missing_returns)
@@ -27,7 +27,7 @@ def lint(
     says it of the file.
     """
     chosen = settings or LintSettings()
-    left_out = tuple(name.upper() for name in named(ignored, "ignored"))
+    left_out = tuple(name.upper() for name in named_codes(ignored, "ignored"))
     told = (
         found
         for found in wanted(_all((unit.functions if isinstance(unit, CompilationUnit) else unit).values()))

@@ -52,7 +52,7 @@ class LintSettings:
 
     def with_options(self, select: Iterable[str], ignore: Iterable[str], exclude: Iterable[str]) -> LintSettings:
         """These, and what a command line says: what it selects takes the place of what the file selects and ignores."""
-        chosen, left = named(select, "--select"), named(ignore, "--ignore")
+        chosen, left = named_codes(select, "--select"), named_codes(ignore, "--ignore")
         ignored = left if chosen else (*self.ignore, *left)
         return LintSettings(
             chosen or self.select, ignored, self.per_file_ignores, (*self.exclude, *exclude), self.folder
@@ -78,7 +78,7 @@ def configured(folder: str | Path) -> LintSettings:
     return LintSettings(folder=place)
 
 
-def named(codes: Iterable[str], where: str) -> tuple[str, ...]:
+def named_codes(codes: Iterable[str], where: str) -> tuple[str, ...]:
     """Codes and what they begin with, several to a text too; ValueError for what begins none."""
     found = tuple(name for text in codes for name in re.split(r"[\s,]+", text.strip()) if name)
     for name in found:
@@ -103,12 +103,13 @@ def _read(tool: Any, file: Path) -> LintSettings:
             if not isinstance(value, dict):
                 raise ValueError(f'{where}.{key} is a table of codes by pattern: {{ "*_test.grad" = ["L102"] }}')
             read = {
-                pattern: named(_texts(codes, f"{where}.{key}"), f"{where}.{key}") for pattern, codes in value.items()
+                pattern: named_codes(_texts(codes, f"{where}.{key}"), f"{where}.{key}")
+                for pattern, codes in value.items()
             }
             found[own] = {**found.get(own, {}), **read}
         else:
             texts = _texts(value, f"{where}.{key}")
-            read_codes = tuple(texts) if own == "exclude" else named(texts, f"{where}.{key}")
+            read_codes = tuple(texts) if own == "exclude" else named_codes(texts, f"{where}.{key}")
             found[own] = (*found.get(own, ()), *read_codes)
     return LintSettings(
         found.get("select", ("ALL",)),

@@ -17,10 +17,10 @@ from ...compiler.ops.arrays import Array
 from ...lang.light_dataclasses import dataclass, replace
 from ...lang.source import Span
 from ..trials.decisions import COMPARISONS
-from ..trials.trace import RunTrace, UseSite, is_literal, is_number, sum_to, took_the_same_steps
+from ..trials.trace import RunTrace, UseSite, is_number, is_written_number, sum_to, took_the_same_steps
 from .alternatives import UNARY, alternatives
 from .evidence import MIN_EQUATIONS, Evidence
-from .phrases import coefficient_message, is_nice, number_text, quoted, rounded, term_text
+from .phrases import coefficient_message, is_nice, quoted, rounded, short_number, term_text
 from .spans import Spans
 
 Change = Callable[[Any, RunTrace], Any]
@@ -82,7 +82,9 @@ class Search:
             step = trace.steps[number]
             for position, operand in enumerate(step.inputs):
                 value = trace.values[operand]
-                if (isinstance(value, np.ndarray) and value.dtype.kind == "f") or is_literal(trace, step, operand):
+                if (isinstance(value, np.ndarray) and value.dtype.kind == "f") or is_written_number(
+                    trace, step, operand
+                ):
                     count += 1
                     if count > MAX_SITES:
                         return
@@ -156,7 +158,7 @@ class Search:
                 change = _constant(guess)
                 if guess != operand and self._fixes(site, change) and self._is_seen(site, change):
                     rank = 1.0 if float(guess).is_integer() or not float(operand).is_integer() else 1.2
-                    message = f"`{number_text(operand)}` should be {number_text(guess)}"
+                    message = f"`{short_number(operand)}` should be {short_number(guess)}"
                     yield Repair(rank, message, self._span(site), site.step, self._elsewhere(site, change))
                     break
 
@@ -207,7 +209,7 @@ class Search:
     def _coefficient_text(self, term: str, factor: float) -> str:
         counts = [n for n in (int(np.prod(self.evidence.shape)), *self.evidence.shape) if n > 2]
         if any(abs(factor * n - 1) < 1e-6 for n in counts):
-            return f"{term} should be divided by {number_text(round(1 / factor))}, the number of elements"
+            return f"{term} should be divided by {short_number(round(1 / factor))}, the number of elements"
         return coefficient_message(term, factor)
 
     def _is_term(self, site: UseSite) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from ...compiler.ir.node import Node, Value
 from ...lang.source import NO_SPAN, Span
 from ..trials.arguments.recipes import FixedEntry, PlainEntry
-from ..trials.arguments.shapes import signature
+from ..trials.arguments.shapes import shape_signature
 from ..trials.evaluation import Subject
 from ..trials.excuses import home
 from ..trials.kinks import KinkFinding
@@ -177,8 +177,8 @@ class Explainer:
         """Whether the gradient is right on ordinary shapes, and wrong on shapes unlike those, whatever is in them."""
         if self.subject.is_pointwise or any(isinstance(e, FixedEntry) for t in wrong for e in t.recipe.entries):
             return False
-        shapes, beside = {signature(t.recipe.shapes) for t in wrong}, [_plain(t) for t in wrong]
-        others = [t for t in self._trials if signature(t.recipe.shapes) not in shapes and _plain(t) in beside]
+        shapes, beside = {shape_signature(t.recipe.shapes) for t in wrong}, [_plain(t) for t in wrong]
+        others = [t for t in self._trials if shape_signature(t.recipe.shapes) not in shapes and _plain(t) in beside]
         start = home(others)
         return start is not None and any(f.index == index for f in start.findings)
 
@@ -198,7 +198,7 @@ class Explainer:
             if _plain(other) != plain:
                 values.setdefault(repr(_plain(other)), other)
             elif other.recipe.shapes != trial.recipe.shapes:
-                shapes.setdefault(signature(other.recipe.shapes), other)
+                shapes.setdefault(shape_signature(other.recipe.shapes), other)
         return [*list(shapes.values())[:2], *list(values.values())[:3]]
 
     def _exact(self, trial: Trial, path: Path) -> Trial:

@@ -21,7 +21,7 @@ def rounded(factor: float) -> float:
     return nearest if abs(factor - nearest) < 1e-6 else factor
 
 
-def number_text(value: float) -> str:
+def short_number(value: float) -> str:
     return str(int(value)) if isinstance(value, int) or float(value).is_integer() else f"{value:.6g}"
 
 
@@ -36,11 +36,11 @@ def coefficient_message(term: str, factor: float) -> str:
     if factor == -1:
         return f"{term} has the wrong sign"
     if factor < 0:
-        return f"{term} has the wrong sign, and should be multiplied by {number_text(-factor)}"
-    return f"{term} is {number_text(1 / factor)} times what it should be"
+        return f"{term} has the wrong sign, and should be multiplied by {short_number(-factor)}"
+    return f"{term} is {short_number(1 / factor)} times what it should be"
 
 
 def term_text(factor: float, names: Sequence[str]) -> str:
     product = " * ".join(names)
     sign = "-" if factor < 0 else "+"
-    return f"`{sign} {product}`" if abs(factor) == 1 else f"`{sign} {number_text(abs(factor))} * {product}`"
+    return f"`{sign} {product}`" if abs(factor) == 1 else f"`{sign} {short_number(abs(factor))} * {product}`"

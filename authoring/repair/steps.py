@@ -18,10 +18,10 @@ from ...compiler.ops.arrays import Array
 from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span
 from ..trials.leaves import is_floating
-from ..trials.trace import RunTrace, is_literal, is_number, took_the_same_steps
+from ..trials.trace import RunTrace, is_number, is_written_number, took_the_same_steps
 from .alternatives import UNARY, alternatives
 from .evidence import Evidence
-from .phrases import number_text, quoted, rounded
+from .phrases import quoted, rounded, short_number
 from .solving import near, solved_for
 from .spans import Spans
 
@@ -191,10 +191,10 @@ class Steps:
         written = quoted(place)
         for position, operand in enumerate(step.inputs):
             value = self.first.values[operand]
-            if is_number(value) and is_literal(self.first, step, operand):
+            if is_number(value) and is_written_number(self.first, step, operand):
                 for other in dict.fromkeys((value + 1, value - 1, -value, 2 * value, value / 2)):
                     if other != value:
-                        text = f"`{number_text(value)}` should be {number_text(rounded(other))}"
+                        text = f"`{short_number(value)}` should be {short_number(rounded(other))}"
                         span = self._operand_span(number, operand)
                         yield 1.0, f"{text} in {written}", span, _with(number, position, _constant(other))
         for name, evaluate in alternatives(step):
@@ -361,7 +361,7 @@ def _reworked(step: int, evaluate: Callable[[list[Any]], Any]) -> Make:
 
 
 def _factor_text(factor: float) -> str:
-    return "has the wrong sign" if factor == -1 else f"is {number_text(rounded(1 / factor))} times what it should be"
+    return "has the wrong sign" if factor == -1 else f"is {short_number(rounded(1 / factor))} times what it should be"
 
 
 def _with(step: int, position: int, get: Make) -> Make:

@@ -14,7 +14,7 @@ import numpy as np
 from ...compiler.autodiff import differentiate
 from ...compiler.autodiff.differentiable import differentiable_graph
 from ...compiler.autodiff.flatten import flatten_signature, leaves, rebuilt
-from ...compiler.autodiff.rules.branches import run_backward
+from ...compiler.autodiff.rules.branches import copy_backward
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Callee, Graph, backward_of
 from ...compiler.ir.node import RETURN, Node, Value, copy_nodes
@@ -351,7 +351,7 @@ def _joint_graph(
         if i < gradient.num_real_outputs and seeds[i] is not None:
             by_output[i] = joint.body.add_input(vjp_input.type, f"grad_output{i}")
     outputs = copy_nodes(gradient.f.body, dict(zip(gradient.f.inputs, inputs, strict=True)), builder.insert)
-    found = run_backward(builder, gradient, by_output, inputs, outputs)
+    found = copy_backward(builder, gradient, by_output, inputs, outputs)
     kept = [(i, value) for i, value in found.items() if value.type != UNDEFINED]
     builder.returns(*(value for _, value in kept))
     return joint, [i for i, _ in kept], list(by_output)

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from ...compiler.ir.node import Node, Value
 from ...lang.light_dataclasses import replace
 from .arguments.recipes import FixedEntry, PlainEntry
-from .arguments.shapes import signature
+from .arguments.shapes import shape_signature
 from .evaluation import Subject
 from .kinks import ends_at
 from .leaves import floating_leaves
@@ -53,7 +53,7 @@ def excuse_refused_shapes(subject: Subject, trials: Sequence[Trial]) -> list[tup
         return []
     excused = []
     for trial in trials:
-        if trial.recipe.shapes and signature(trial.recipe.shapes) != signature(start.recipe.shapes):
+        if trial.recipe.shapes and shape_signature(trial.recipe.shapes) != shape_signature(start.recipe.shapes):
             wrong = [f for f in trial.findings if f.kind is not None]
             only_sums = all(f.unsummed for f in wrong)
             for finding in wrong:

@@ -182,7 +182,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def is_literal(trace: RunTrace, step: TracedStep, operand: int) -> bool:
+def is_written_number(trace: RunTrace, step: TracedStep, operand: int) -> bool:
     """Whether an operand is a number that the source writes, not a default."""
     source, value = trace.sources[operand], trace.values[operand]
     if not is_number(value):

@@ -227,7 +227,7 @@ def run_trial(subject: Subject, recipe: Recipe, rng: Rng, attempt: int, basis: b
     trial.surrogates = subject.surrogates_in(values, trial.seeds[0])
     trial.findings = [_inspect(trial, i) or GradientFinding(i) for i in differentiable]
     if recipe.dtype == "float64":
-        measure(subject, trial, rng, basis)
+        measure_differences(subject, trial, rng, basis)
     else:
         _compare_with_double(subject, trial)
     return trial
@@ -239,11 +239,11 @@ def of_each_element(subject: Subject, trial: Trial, rng: Rng) -> Trial:
     found.seeds, found.surrogates = trial.seeds, trial.surrogates
     found.gradients = [subject.gradient(found.values, seeds) for seeds in found.seeds]
     found.findings = [_inspect(found, finding.index) or GradientFinding(finding.index) for finding in trial.findings]
-    measure(subject, found, rng, basis=True)
+    measure_differences(subject, found, rng, basis=True)
     return found
 
 
-def measure(subject: Subject, trial: Trial, rng: Rng, basis: bool = False) -> None:
+def measure_differences(subject: Subject, trial: Trial, rng: Rng, basis: bool = False) -> None:
     """Take finite differences of the forward in every parameter and hold its gradient against them."""
     base = flat(trial.outputs)
     forward = subject.held(trial.values)

@@ -26,7 +26,7 @@ class State(Enum):
     UNKNOWN = "unknown"
 
 
-def join(states: Iterable[State]) -> State:
+def joined_state(states: Iterable[State]) -> State:
     """The state of a value that is one of several; unknown for one of none."""
     found: State | None = None
     for state in states:
@@ -36,10 +36,10 @@ def join(states: Iterable[State]) -> State:
     return State.UNKNOWN if found is None else found
 
 
-def there(type: Type) -> Type:
+def type_when_there(type: Type) -> Type:
     """The type of gradients that are there, alone or in a list: that a dtype is known says so, whichever it is."""
     if isinstance(type, ListType):
-        return ListType(there(type.element))
+        return ListType(type_when_there(type.element))
     return TensorType(DEFAULT_FLOAT) if is_tensor(type) else type
 
 
@@ -60,7 +60,7 @@ class Definedness:
         return self._states.get(value) or self._carried.get(value) or State.UNKNOWN
 
     def of(self, values: Iterable[Value]) -> State:
-        return join(self[value] for value in values)
+        return joined_state(self[value] for value in values)
 
     def visit(self, node: Node) -> None:
         """Note the states of a node's outputs."""
@@ -145,7 +145,7 @@ def _output_state(node: Node, index: int, state_of: Callable[[Value], State]) ->
 def given_to(node: Node, state_of: Callable[[Value], State]) -> State:
     """Whether one of the gradients that a node takes is there, which is what it asks."""
     states = [state_of(value) for value in node.inputs]
-    return State.NONZERO if State.NONZERO in states else join(states)
+    return State.NONZERO if State.NONZERO in states else joined_state(states)
 
 
 def _grad_of(given: State, result: State) -> State:

@@ -1,7 +1,7 @@
 """Gradients, and lists of them, that are there because those that a backward is called with are.
 
-There are the parameters, of the graph and of a closure, of which a dtype is known (`definedness.there`): with such a
-backward is called by hand. Of what is made of them no type says that it is there; what it is made of does.
+There are the parameters, of the graph and of a closure, of which a dtype is known (`definedness.type_when_there`):
+with such a backward is called by hand. Of what is made of them no type says that it is there; what it is made of does.
 """
 
 from __future__ import annotations

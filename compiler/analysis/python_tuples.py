@@ -22,7 +22,7 @@ def is_shape(value: Value) -> bool:
     return value.node.kind == "aten::size" and value.node.span.text.endswith(".shape")
 
 
-def is_list(value: Value) -> bool:
+def is_python_list(value: Value) -> bool:
     """Whether a list of ints is known to be a list in Python."""
     while value.node.kind in _PARTS:
         value = value.node.inputs[0]
@@ -31,4 +31,4 @@ def is_list(value: Value) -> bool:
 
 def differ_in_kind(left: Value, right: Value) -> bool:
     """Whether one is a tuple in Python and the other a list, which are not equal there whatever they hold."""
-    return (is_shape(left) and is_list(right)) or (is_list(left) and is_shape(right))
+    return (is_shape(left) and is_python_list(right)) or (is_python_list(left) and is_shape(right))

@@ -63,10 +63,10 @@ class Aggregation:
         counting = [gradient for gradient in gradients if not self.is_zero(gradient)] or list(gradients[:1])
         if len(counting) == 1:
             return counting[0]
-        return added(builder, counting, type) if self.sum is None else self.sum(builder, counting)
+        return chained_sum(builder, counting, type) if self.sum is None else self.sum(builder, counting)
 
 
-def added(builder: Builder, gradients: Sequence[Value], type: Type) -> Value:
+def chained_sum(builder: Builder, gradients: Sequence[Value], type: Type) -> Value:
     """The sum of what is there of gradients, one after the other."""
     total, *others = gradients
     for gradient in others:
@@ -91,7 +91,7 @@ def aggregation() -> Aggregation:
     return _chosen[0]
 
 
-def choose_aggregation(chosen: Aggregation) -> None:
+def use_aggregation(chosen: Aggregation) -> None:
     """Put one in force. What was compiled before does not know of it."""
     _chosen[0] = chosen
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...lang.diagnostics import CompileError
-from ..analysis.definedness import there
+from ..analysis.definedness import type_when_there
 from ..formulas.library import formula
 from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph
@@ -152,7 +152,7 @@ def _with_gradients(df: Graph, count: int) -> Graph:
     """A copy for gradients that are there."""
     copied = df.copy()
     for value in copied.inputs[:count]:
-        value.type = there(value.type)
+        value.type = type_when_there(value.type)
     while run_recipe(copied, "follow_gradients"):
         pass
     run_recipe(copied, "settle_gradients")

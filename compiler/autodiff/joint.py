@@ -14,7 +14,7 @@ from ..types.types import UNDEFINED, ListType, OptionalType
 from .differentiate import differentiate
 from .gradient import Gradient
 from .reverse import materialize
-from .rules.branches import run_backward
+from .rules.branches import copy_backward
 
 
 def gradient_graph(graph: Graph, wrt: Sequence[int], *, with_value: bool, as_tuple: bool, name: str) -> Graph:
@@ -32,7 +32,7 @@ def gradient_graph(graph: Graph, wrt: Sequence[int], *, with_value: bool, as_tup
     builder = Builder(joint, span=graph.span)
     inputs, outputs = _forward(gradient, joint, builder)
     seed = builder.op("prim::scalar_seed", outputs[0])
-    found = run_backward(builder, gradient, {0: seed}, inputs, outputs)
+    found = copy_backward(builder, gradient, {0: seed}, inputs, outputs)
     gradients = [found.get(i) or builder.undefined() for i in wrt]
     builder.returns(outputs[0], *gradients)
     run_recipe(joint, "joint")
@@ -51,7 +51,7 @@ def pullback_graph(gradient: Gradient) -> Graph:
     builder = Builder(joint, span=df.span)
     vjps = [joint.body.add_input(v.type, v.name_hint) for v in df.inputs[: len(gradient.input_vjps)]]
     inputs, outputs = _forward(gradient, joint, builder)
-    found = run_backward(builder, gradient, dict(zip(gradient.input_vjps, vjps, strict=True)), inputs, outputs)
+    found = copy_backward(builder, gradient, dict(zip(gradient.input_vjps, vjps, strict=True)), inputs, outputs)
     builder.returns(*(found[i] for i in gradient.output_vjps))
     run_recipe(joint, "joint")
     eliminate_dead_code(joint)

@@ -11,7 +11,7 @@ from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph
 from ..ir.node import Node, Value
 from ..types.types import TENSOR, UNDEFINED, ListType, Type, is_tensor, strip_optional
-from .aggregation import PLAIN, Aggregation, added
+from .aggregation import PLAIN, Aggregation, chained_sum
 
 
 class ReverseRule(Protocol):
@@ -59,7 +59,7 @@ class Reverse:
             self.met.setdefault(value, []).append(gradient)
             gradient = earlier or gradient
         elif earlier is not None:
-            gradient = added(self.builder, [earlier, gradient], gradient_type(value))
+            gradient = chained_sum(self.builder, [earlier, gradient], gradient_type(value))
         if not gradient.name_hint and value.name_hint:
             gradient.name_hint = f"grad_{value.name_hint}"
         self.gradients[value] = gradient

@@ -124,7 +124,7 @@ def subgraph(group: Node, graph: Graph) -> Graph:
     return made
 
 
-def requires_grad(graph: Graph) -> list[bool]:
+def gradients_wanted(graph: Graph) -> list[bool]:
     """Per input whether a gradient may be asked for, by its type."""
     return [is_differentiable(value.type) for value in graph.inputs]
 

@@ -10,7 +10,7 @@ _TAIL = re.compile(r"(?<=\))(\.to\(tl\.\w+\)|\.contiguous\(\)|:| -> [^()]*:)$")
 """What follows a call and stays behind its closing parenthesis."""
 
 
-def wrapped(line: str, margin: str, width: int = WIDTH) -> list[str]:
+def wrapped_call(line: str, margin: str, width: int = WIDTH) -> list[str]:
     """A line, and where it is too long, the arguments of its outermost call on lines of their own."""
     if len(margin + line) <= width:
         return [margin + line]

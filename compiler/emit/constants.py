@@ -18,7 +18,7 @@ from ...lang.trampoline import Walk, run
 from ..spelling.advice import for_name
 from ..spelling.names import CONSTANTS
 from .annotations import dotted_name
-from .outside import Environment, Outside, OutsideConstant, within
+from .outside import Environment, Outside, OutsideConstant, environment_within
 
 _LARGEST = 2**63
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -123,7 +123,7 @@ def _called(node: ast.Expr, function: Callable[..., Any], numbers: Sequence[Any]
 def with_constants(definitions: Sequence[ast.Assign], diagnostics: Diagnostics, around: Environment) -> Environment:
     """An environment that has the constants of a source text too; each may name those above it."""
     found: dict[str, Outside] = {}
-    environment = within(found, around)
+    environment = environment_within(found, around)
     for definition in definitions:
         try:
             name, value = _defined(definition, found, diagnostics, environment)

@@ -246,7 +246,7 @@ class Emitter:
         return self.at(node).op(name, *inputs, **keywords)
 
 
-def constant_of(value: Value) -> Any:
+def known_constant(value: Value) -> Any:
     """The Python value of a prim::Constant; None for any other value."""
     return value.node.attrs["value"] if value.node.kind == "prim::Constant" else None
 

@@ -77,6 +77,6 @@ def nothing(name: str) -> Outside:
     return None
 
 
-def within(found: Mapping[str, Outside], around: Environment) -> Environment:
+def environment_within(found: Mapping[str, Outside], around: Environment) -> Environment:
     """The environment in which names have been found that hide those around it; it may be added to."""
     return lambda name: found[name] if name in found else around(name)

@@ -30,7 +30,7 @@ from ..types.types import (
     is_tensor,
     strip_optional,
 )
-from .emitter import Emitter, constant_of, described, is_constant
+from .emitter import Emitter, described, is_constant, known_constant
 from .outside import RecordType
 from .spellings import asks_in_vain
 from .stores import is_written
@@ -204,7 +204,7 @@ def _convert(e: Emitter, value: Value, conversion: Fitting, formal: Type, size: 
         case Fitting.TO_FLOAT | Fitting.TO_INT:
             to_float = conversion is Fitting.TO_FLOAT
             if is_constant(value):
-                constant = constant_of(value)
+                constant = known_constant(value)
                 return builder.constant(float(constant) if to_float else int(constant))
             op = "aten::Float.Scalar" if value.type in (NUMBER, FLOAT) else "aten::Float.int"
             return builder.op(OPS.named(op if to_float else "aten::Int.bool"), value)
@@ -242,7 +242,7 @@ def with_float_base(e: Emitter, node: ast.Syntax, arguments: Sequence[Argued]) -
     if [a.value.type for a in arguments] != [INT, INT] or any(a.keyword for a in arguments):
         return arguments
     base, exponent = arguments
-    if not is_constant(exponent.value) or constant_of(exponent.value) >= 0:
+    if not is_constant(exponent.value) or known_constant(exponent.value) >= 0:
         return arguments
     e.at(node)
     return [Argued(_convert(e, base.value, Fitting.TO_FLOAT, FLOAT, None), base.span), exponent]

@@ -18,7 +18,7 @@ from ..ops.registry import OPS
 from ..spelling.functional import PARAMETERS, first_left_out, legacy_reduction
 from ..spelling.overloads import Argued
 from ..types.types import BOOL, NUMBERS, is_tensor
-from .emitter import Emitter, constant_of, is_constant
+from .emitter import Emitter, is_constant, known_constant
 
 _ACTIVATIONS = (
     *("alpha_dropout", "celu", "dropout", "dropout1d", "dropout2d", "dropout3d", "elu", "feature_alpha_dropout"),
@@ -119,7 +119,7 @@ def functional_arguments(e: Emitter, name: str, arguments: Sequence[Argued]) -> 
 def _is_stack_level(argument: Argued) -> bool:
     """How far up a warning is told, which is nobody's business here."""
     value = argument.value
-    return argument.keyword == "_stacklevel" and is_constant(value) and isinstance(constant_of(value), int)
+    return argument.keyword == "_stacklevel" and is_constant(value) and isinstance(known_constant(value), int)
 
 
 def _with_reduction(e: Emitter, name: str, arguments: list[Argued]) -> list[Argued]:
@@ -144,7 +144,7 @@ def asks_in_place(e: Emitter, name: str, arguments: Sequence[Argued]) -> bool:
 
 def _flag(e: Emitter, argument: Argued) -> bool | None:
     """What a flag is: known when the program compiles."""
-    value = constant_of(argument.value) if is_constant(argument.value) else argument
+    value = known_constant(argument.value) if is_constant(argument.value) else argument
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float):
@@ -156,12 +156,12 @@ def _flag(e: Emitter, argument: Argued) -> bool | None:
     raise e.fail("E204", f"'{argument.keyword}' has to be True or False when the program compiles", argument.span, note)
 
 
-def with_indices(name: str, arguments: Sequence[Argued]) -> str:
+def indices_spelling(name: str, arguments: Sequence[Argued]) -> str:
     """`F.max_pool2d(x, 2, return_indices=True)` has two results, and is an op of its own: OTHER_OP says which."""
     plain = name.removeprefix("functional_")
     for argument in arguments:
         suffix = OTHER_OP.get(argument.keyword or "")
-        asked = suffix is not None and is_constant(argument.value) and constant_of(argument.value) is True
+        asked = suffix is not None and is_constant(argument.value) and known_constant(argument.value) is True
         if asked and OPS.overloads(f"{plain}{suffix}"):
             return f"{plain}{suffix}"
     return name
@@ -174,7 +174,7 @@ def with_dropout(name: str, arguments: Sequence[Argued]) -> str:
     positional = [argument for argument in arguments if argument.keyword is None]
     named = [argument for argument in arguments if argument.keyword == "dropout_p"]
     given = named or positional[_DROPOUT_AT : _DROPOUT_AT + 1]
-    drops = any(not is_constant(argument.value) or constant_of(argument.value) != 0 for argument in given)
+    drops = any(not is_constant(argument.value) or known_constant(argument.value) != 0 for argument in given)
     return "dropout_attention" if drops else name
 
 
@@ -188,7 +188,7 @@ def _changes_nothing(name: str, argument: Argued) -> bool:
         return False
     if any(a.name == argument.keyword for op in OPS.overloads(name) for a in op.schema.arguments):
         return False
-    value = constant_of(argument.value)
+    value = known_constant(argument.value)
     default, has_it = ONLY_AS_DEFAULT[argument.keyword]
     is_default = type(value) is type(default) and value == default and has_it(name.removeprefix("functional_"))
     return is_default or (argument.keyword in OTHER_OP and name.endswith(OTHER_OP[argument.keyword]))
@@ -200,7 +200,7 @@ def asks_in_vain(argument: str, value: Value) -> bool:
     if allowed is None:
         return False
     if is_constant(value):
-        return constant_of(value) not in allowed
+        return known_constant(value) not in allowed
     # A flag that only a run tells may be set.
     return value.type == BOOL
 

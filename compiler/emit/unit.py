@@ -21,7 +21,7 @@ from .constants import with_constants
 from .emitter import Handlers
 from .outside import Environment, nothing
 from .records import with_records
-from .statements.functions import emit_function
+from .statements.functions import emit_definition
 from .statements.grad_modes import mark_recorded
 from .table import HANDLERS
 
@@ -77,7 +77,7 @@ class SourceUnit:
         self._open[name] = None
         found = len(self.diagnostics.found)
         try:
-            schema, graph = yield emit_function(self, self.names[name])
+            schema, graph = yield emit_definition(self, self.names[name])
             if len(self.diagnostics.found) > found:
                 raise Abort(name)
             source = graph if has_writes(graph) else None

@@ -33,7 +33,7 @@ from .places import (
     is_mutable,
     is_none,
     is_object,
-    same,
+    is_same_place,
     same_content,
 )
 from .scopes import Scope
@@ -272,7 +272,7 @@ class _Join:
     def _one_place(self, places: list[Place]) -> Place | None:
         """The one place that both sides give, where there is one."""
         known = [place for place in places if not is_missing(place)]
-        is_one = bool(known) and all(same(known[0], other) for other in known)
+        is_one = bool(known) and all(is_same_place(known[0], other) for other in known)
         return known[0] if is_one and is_visible(self.f, known[0]) else None
 
     def _either(self, places: list[Place], type: Type) -> Place | None:

@@ -25,9 +25,9 @@ from .places import (
     Spread,
     View,
     Whole,
-    alternatives,
     holds_mutable,
-    leaves,
+    leaf_places,
+    places_in,
     type_of,
 )
 from .scopes import Scope, Write
@@ -133,7 +133,7 @@ class Contents(Objects):
                     if is_known and not isinstance(content, Whole):
                         pending += content.places if isinstance(content, Slots) else (content.place,)
                 case Items() | Either() | ChosenPlace():
-                    pending += alternatives(given)
+                    pending += places_in(given)
         return None
 
     def unknown(self, cell: Cell, write: Write) -> Abort:
@@ -238,7 +238,7 @@ class Contents(Objects):
         pending, seen = [(place, True)], set[tuple[Place, bool]]()
         while pending:
             given, whole = pending.pop()
-            for leaf in leaves(given):
+            for leaf in leaf_places(given):
                 if (leaf, whole) in seen:
                     continue
                 seen.add((leaf, whole))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from ...lang.light_dataclasses import dataclass
 from ..ir.node import Block, Value, enclosing_blocks
 from ..types.types import Type, unify
-from .places import ChosenPlace, Either, Items, Place, Plain, Root, View, alternatives
+from .places import ChosenPlace, Either, Items, Place, Plain, Root, View, places_in
 from .scopes import CellParts, Scope, Write
 from .views import ElementStep, ViewOpStep
 from .walker import Walker
@@ -72,7 +72,7 @@ def is_visible(f: Walker, place: Place) -> bool:
                 if value.node.owner not in around:
                     return False
         if isinstance(found, ChosenPlace | Either | Items):
-            pending += alternatives(found)
+            pending += places_in(found)
     return True
 
 

@@ -12,7 +12,20 @@ from ..ir.node import Node, Value
 from ..ops.registry import OPS
 from ..types.types import ListType, TupleType, Type
 from .memory import Memory
-from .places import ChosenPlace, Either, Items, Place, Plain, Root, Slots, Spread, View, Whole, is_mutable, same
+from .places import (
+    ChosenPlace,
+    Either,
+    Items,
+    Place,
+    Plain,
+    Root,
+    Slots,
+    Spread,
+    View,
+    Whole,
+    is_mutable,
+    is_same_place,
+)
 from .scopes import Write
 from .views import ElementStep, ViewOpStep, argument_of
 
@@ -154,7 +167,7 @@ def _slots_of_either(memory: Memory, place: Either) -> tuple[Place, ...] | None:
 
 def _either(memory: Memory, condition: Value, a: Place, b: Place, type: Type) -> Place | None:
     """One place or the other; of tuples, one of each two elements. Types are shallow, so this recurses."""
-    if same(a, b):
+    if is_same_place(a, b):
         return a
     if isinstance(a, Items) and isinstance(b, Items) and isinstance(type, TupleType):
         pairs = zip(a.slots, b.slots, type.elements, strict=True)
@@ -168,7 +181,7 @@ def _either(memory: Memory, condition: Value, a: Place, b: Place, type: Type) ->
     return Either(condition, a, b, type, depth)
 
 
-def element(memory: Memory, node: Node, place: Place, index: Value) -> Place | None:
+def element_place(memory: Memory, node: Node, place: Place, index: Value) -> Place | None:
     """`l[i]`: the place of the element; None where only the value is known, which fails when it runs."""
     constant = argument_of(index)
     slots = slots_of(memory, place)
@@ -196,7 +209,7 @@ def _spread_element(memory: Memory, views: View, index: Any, origin: Value) -> P
 def _chosen(memory: Memory, slots: tuple[Place, ...], index: Value, origin: Value) -> Place | None:
     if not slots or any(isinstance(slot, Plain) for slot in slots):
         return None
-    if all(same(slots[0], slot) for slot in slots):
+    if all(is_same_place(slots[0], slot) for slot in slots):
         return slots[0]
     depth = 1 + max(depth_of(slot) for slot in slots)
     if depth > MAX_CHOICES or any(isinstance(slot, Items) for slot in slots):

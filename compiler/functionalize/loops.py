@@ -27,10 +27,10 @@ from .places import (
     Slots,
     Spread,
     Whole,
-    alternatives,
     is_mutable,
     is_none,
-    same,
+    is_same_place,
+    places_in,
     same_content,
 )
 from .rounds import may_be_few, walk_rounds
@@ -204,7 +204,7 @@ class _LoopWalk:
                 root = self.f.places[param]
                 assert isinstance(root, Root)
                 memory.join(root.cell, memory.parts(place))
-            elif k in self.indices or not same(place, initial):
+            elif k in self.indices or not is_same_place(place, initial):
                 self._observe_choice(k, place)
         for cell, content in self.scope.contents.items():
             if cell.level > facts.level or cell in self.own:
@@ -231,7 +231,7 @@ class _LoopWalk:
             if self.f.walks > MAX_WALKS or possible is None or self._alternatives(self.initial[k]) is None:
                 self.facts.varying[k] = None
                 return
-        new = [p for p in possible if not any(same(p, other) for other in found)]
+        new = [p for p in possible if not any(is_same_place(p, other) for other in found)]
         if len(found) + len(new) > MAX_CHOICES or any(depth_of(p) >= MAX_CHOICES for p in new):
             self.facts.varying[k] = None
         elif new or k not in self.sets:
@@ -244,7 +244,7 @@ class _LoopWalk:
         while pending:
             given = pending.pop()
             if isinstance(given, Either | ChosenPlace) and not is_visible(self.f, given):
-                pending += alternatives(given)
+                pending += places_in(given)
             elif is_none(given):
                 found.append(given)
             elif isinstance(given, Plain | Items) or not is_visible(self.f, given):
@@ -257,7 +257,7 @@ class _LoopWalk:
         """Which of the places a place is."""
         builder = self.f.builder
         for i, slot in enumerate(slots):
-            if same(place, slot):
+            if is_same_place(place, slot):
                 return builder.constant(i)
         if isinstance(place, ChosenPlace):
             return builder.op(GET, builder.list([self._index_of(p, slots) for p in place.slots]), place.index)

@@ -23,7 +23,7 @@ from .places import (
     Spread,
     View,
     Whole,
-    alternatives,
+    places_in,
     type_of,
 )
 from .scopes import Write
@@ -124,7 +124,7 @@ class Memory(Contents):
         else:
             position = self.builder.op("aten::remainder.int", base.index, len(base.slots))
             conditions = (self.builder.op("aten::eq.int", position, i) for i in range(len(base.slots)))
-        for condition, place in zip(conditions, alternatives(base), strict=True):
+        for condition, place in zip(conditions, places_in(base), strict=True):
             yield self.builder.op("aten::__and__.bool", given, condition) if given is not None else condition, place
 
     def _assign_where(self, condition: Value, place: Place, value: Value) -> None:

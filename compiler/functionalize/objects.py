@@ -22,9 +22,9 @@ from .places import (
     Spread,
     View,
     Whole,
-    alternatives,
     holds_mutable,
-    leaves,
+    leaf_places,
+    places_in,
     type_of,
 )
 from .scopes import CellParts, RoundFacts, Scope
@@ -102,7 +102,7 @@ class Objects:
         pending, seen = [(of_elements, place)], set[tuple[bool, Place]]()
         while pending:
             elements, reached = pending.pop()
-            for leaf in leaves(reached):
+            for leaf in leaf_places(reached):
                 if (elements, leaf) in seen:
                     continue
                 seen.add((elements, leaf))
@@ -138,7 +138,7 @@ class Objects:
     def parts(self, place: Place) -> CellParts:
         """The cells of the object, and those of what it holds: of a tuple the cells of its elements are both."""
         elements = self.elements_of(place)
-        for leaf in leaves(place):
+        for leaf in leaf_places(place):
             if isinstance(leaf, Items):
                 elements += self.reach(leaf)
         repeats = self.repeats(place) or any(cell.repeats for cell in elements)
@@ -148,7 +148,7 @@ class Objects:
         """Whether two of the elements that are known of a list or a tuple may be one object."""
         pending, seen = [place], set[Place]()
         while pending:
-            for leaf in leaves(pending.pop()):
+            for leaf in leaf_places(pending.pop()):
                 if leaf in seen:
                     continue
                 seen.add(leaf)
@@ -209,7 +209,7 @@ class Objects:
                 continue
             seen.add(base)
             if isinstance(base, Either | ChosenPlace):
-                pending += alternatives(base)
+                pending += places_in(base)
             elif isinstance(base, Root):
                 type = strip_optional(base.cell.type)
                 if not isinstance(type, ListType):

@@ -161,7 +161,7 @@ class Spread:
 Content: TypeAlias = Whole | Slots | Spread
 
 
-def same(left: Place, right: Place) -> bool:
+def is_same_place(left: Place, right: Place) -> bool:
     """Whether two places are surely one."""
     pending = [(left, right)]
     while pending:
@@ -184,7 +184,7 @@ def same(left: Place, right: Place) -> bool:
 
 def same_content(left: Content, right: Content) -> bool:
     if isinstance(left, Slots) and isinstance(right, Slots) and len(left.places) == len(right.places):
-        return all(same(a, b) for a, b in zip(left.places, right.places, strict=True))
+        return all(is_same_place(a, b) for a, b in zip(left.places, right.places, strict=True))
     return left is right
 
 
@@ -214,7 +214,7 @@ def there(place: Place) -> Place:
     """What a place is where it is known not to be None. Choices are shallow, so this recurses."""
     if isinstance(place, ChosenPlace):
         found = [slot for slot in map(there, place.slots) if not is_none(slot)]
-        return found[0] if found and all(same(found[0], slot) for slot in found) else place
+        return found[0] if found and all(is_same_place(found[0], slot) for slot in found) else place
     if not isinstance(place, Either):
         return place
     then, otherwise = there(place.then), there(place.otherwise)
@@ -225,7 +225,7 @@ def there(place: Place) -> Place:
     return place
 
 
-def leaves(place: Place) -> list[Place]:
+def leaf_places(place: Place) -> list[Place]:
     """The objects and views that a place is, through choices and tuples, each once."""
     found: dict[Place, None] = {}
     pending = [place]
@@ -235,10 +235,10 @@ def leaves(place: Place) -> list[Place]:
             continue
         found[given] = None
         if isinstance(given, ChosenPlace | Items | Either):
-            pending += alternatives(given)
+            pending += places_in(given)
     return list(found)
 
 
-def alternatives(place: ChosenPlace | Items | Either) -> tuple[Place, ...]:
+def places_in(place: ChosenPlace | Items | Either) -> tuple[Place, ...]:
     """The places that a place may be, or is made of."""
     return (place.then, place.otherwise) if isinstance(place, Either) else place.slots

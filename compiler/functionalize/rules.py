@@ -9,7 +9,7 @@ from ..ops.registry import OPS, Trait
 from ..types.types import ListType, OptionalType, TensorType, is_differentiable, is_subtype, is_tensor, unify
 from .arguments import ask_argument, is_argument
 from .calls import share
-from .lists import MAX_CHOICES, depth_of, element, list_result, makes_list_of_objects, slots_of, write_list
+from .lists import MAX_CHOICES, depth_of, element_place, list_result, makes_list_of_objects, slots_of, write_list
 from .places import (
     Either,
     Items,
@@ -26,7 +26,7 @@ from .places import (
     type_of,
 )
 from .scopes import Write
-from .views import GET, ElementStep, FieldStep, TypeStep, argument_of, may_alias, possible_step, step_of
+from .views import GET, ElementStep, FieldStep, TypeStep, argument_of, may_alias, possible_step, view_step
 from .walker import Walker
 from .write_nodes import POP, WRITE
 
@@ -189,7 +189,7 @@ def after(f: Walker, node: Node, places: Sequence[Place], made: Node) -> list[Pl
     op = OPS.of(node.schema)
     if op is not None and makes_list_of_objects(node):
         return [list_result(f.memory, node, places, made.output)]
-    step = step_of(made)
+    step = view_step(made)
     if step is not None and not isinstance(places[0], Plain | Items):
         view = f.memory.view(places[0], step, made.output.type)
         if isinstance(made.output.type, ListType):
@@ -296,7 +296,7 @@ def element_at(f: Walker, node: Node, place: Place, index: int) -> Place | None:
 def _getitem(f: Walker, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
     if not is_mutable(node.output.type) or isinstance(places[0], Plain):
         return None
-    place = element(f.memory, node, places[0], made.inputs[1])
+    place = element_place(f.memory, node, places[0], made.inputs[1])
     if place is None:
         return _any_element(f, node, places[0], made)
     if isinstance(place, View) or not isinstance(place, Root | Items):

@@ -93,7 +93,7 @@ def argument_of(value: Value) -> ViewArgument:
     return node.attrs["value"] if node.kind == "prim::Constant" else value
 
 
-def step_of(node: Node) -> ViewOpStep | None:
+def view_step(node: Node) -> ViewOpStep | None:
     """The step that a node of a view op is; None where its result is not surely a view of its first argument."""
     return _step(node, WRITERS)
 

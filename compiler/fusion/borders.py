@@ -25,7 +25,7 @@ from ..shapes.infer import has_rule
 from ..types.open_sizes import is_open as is_open_size
 from ..types.types import FLOAT, UNDEFINED, ListType, Type, is_tensor, leaf_of
 from .decompose import primitive_definition
-from .seeds import is_open
+from .seeds import takes_any_number
 
 LIST = "prim::ListConstruct"
 _STRAIGHT = ("prim::ListUnpack", "prim::AutogradAdd", "prim::MaterializeGrad", "prim::unchecked_cast")
@@ -136,7 +136,7 @@ class Borders:
 
     def _takes(self, op: Op, index: int, value: Value) -> bool:
         """Whether an argument is settled, or a number that kernels take as it comes."""
-        return self._is_settled(value) or value.type == FLOAT or is_open(op, index)
+        return self._is_settled(value) or value.type == FLOAT or takes_any_number(op, index)
 
 
 def is_free(node: Node) -> bool:

@@ -49,7 +49,7 @@ def decompose(graph: Graph) -> bool:
     return rewrite_nodes(graph, lambda node: _replace(node, primitive_definition))
 
 
-def take_apart(graph: Graph, is_known: Callable[[Node], bool] = lambda node: False) -> bool:
+def decompose_for_kernels(graph: Graph, is_known: Callable[[Node], bool] = lambda node: False) -> bool:
     """Replace ops that the library defines in terms of others and gives no derivative of their own, but those known.
 
     Before:

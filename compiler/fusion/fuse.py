@@ -26,7 +26,7 @@ from ..scheduling.split import split_reductions
 from ..specialize.close import close_sizes
 from ..types.open_floats import holds_open_float
 from ..types.open_sizes import closed
-from .decompose import decompose, take_apart
+from .decompose import decompose, decompose_for_kernels
 from .groups import Parts, create_fusion_groups
 from .join_slices import join_slices
 from .own_backwards import passes_own_backwards
@@ -221,7 +221,7 @@ def _gradient(
     graph: Graph, metas: Sequence[Any], requires_grad: Sequence[bool], policy: Policy, *, once: bool = True
 ) -> Gradient:
     copied = graph.plain_copy()
-    _to_parts(copied, metas, take_apart, keep_pairs=True)
+    _to_parts(copied, metas, decompose_for_kernels, keep_pairs=True)
     gradient = differentiate(copied, requires_grad, temporaries=False, rounds=_rounds(copied, metas, policy))
     if not once and passes_own_backwards(copied, gradient):
         raise Unrepeatable("its second derivative passes a backward of a function's own")

@@ -35,7 +35,7 @@ def _has_open_elements(values: Value, returned: Node) -> bool:
     return len(readers) == values.use_count and all(_is_open(node.output, returned) for node in readers)
 
 
-def is_open(op: Op, index: int) -> bool:
+def takes_any_number(op: Op, index: int) -> bool:
     """Whether kernels take any number as this argument: an operand of arithmetic, or a seed."""
     if op.schema.arguments[index].name == SEED:
         return True
@@ -57,7 +57,7 @@ def _is_open(number: Value, returned: Node) -> bool:
                 found = [value for value in use.user.outputs if value not in seen]
                 seen.update(found)
                 pending += found
-            elif not is_open(op, use.index):
+            elif not takes_any_number(op, use.index):
                 return False
     return True
 

@@ -41,14 +41,14 @@ class SharedKernels:
             return replace(program, steps=tuple(SharedKernels().steps(program.steps)))
 
     def _step(self, step: KernelStep) -> KernelStep:
-        first = self._first.setdefault(structure(step.kernel), step.kernel)
+        first = self._first.setdefault(kernel_structure(step.kernel), step.kernel)
         if first is step.kernel:
             return step
         pairs = zip(_taken(first), _taken(step.kernel), strict=True)
         return KernelStep(first, {theirs: step.arguments[own] for theirs, own in pairs})
 
 
-def structure(kernel: Kernel) -> str:
+def kernel_structure(kernel: Kernel) -> str:
     """The text of a kernel with numbers for names, in the order in which they come up."""
     numbers: dict[str, str] = {}
     text = print_kernel(kernel).removeprefix(f"kernel {kernel.name}")

@@ -10,7 +10,7 @@ from .kernel import Axis, Buffer, Definition, Kernel, Load, Reduce, Statement, S
 from .statements import indices, used_names
 
 
-def axes_of(kernel: Kernel, statement: Statement) -> frozenset[str]:
+def axes_of_statement(kernel: Kernel, statement: Statement) -> frozenset[str]:
     defined = {s.name: s.axes for s in kernel.body if isinstance(s, Definition)}
     found = frozenset(name for index in indices(statement) for name in index.axes)
     return found.union(*(defined.get(name, frozenset()) for name in used_names(statement)))

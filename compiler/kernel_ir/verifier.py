@@ -117,7 +117,7 @@ class _KernelVerifier:
         low = sum((size - 1) * stride for size, stride in shape if stride < 0)
         high = sum((size - 1) * stride for size, stride in shape if stride > 0)
         conditions = _followed(conditions)
-        ranges = within(self.kernel.sizes, conditions)
+        ranges = positions_within(self.kernel.sizes, conditions)
         if ranges is not None and not index.values and all(self.kernel.axis(a).size for a in axes):
             found = list(_bounds(index, conditions, ranges))
             if not any(low <= least for least, _ in found) or not any(greatest <= high for _, greatest in found):
@@ -263,7 +263,7 @@ def _multiple(part: Index, index: Index) -> int:
     return found // coefficient if found % coefficient == 0 else 0
 
 
-def within(sizes: Mapping[str, int], conditions: tuple[Condition, ...]) -> dict[str, tuple[int, int]] | None:
+def positions_within(sizes: Mapping[str, int], conditions: tuple[Condition, ...]) -> dict[str, tuple[int, int]] | None:
     """The positions along each axis that conditions leave, where they speak of one axis each; None for no positions."""
     ranges = {name: (0, size - 1) for name, size in sizes.items()}
     for condition in conditions:

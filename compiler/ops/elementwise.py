@@ -29,7 +29,7 @@ from ..types.types import (
 )
 from .arrays import Array, compute_dtype, dtype_of, element, numpy_dtype, plain_floats, result_dtype
 from .program import LinearProgram
-from .promotion import RULES, DtypeRule, is_tensor, promoted_dtype
+from .promotion import RULES, DtypeRule, may_be_tensor, promoted_dtype
 from .registry import OPS, Op, Trait
 from .scalar import EVALUATED, PARAMETER, OperandKind, Scalar, ScalarStep, linearize, parameter
 
@@ -186,7 +186,7 @@ class Pointwise:
         operands = [parameter(i, self._kind(i)) if value is SYMBOLIC else value for i, value in enumerate(values)]
         rule = RULES[self.dtype if isinstance(self.dtype, str) else self.dtype(*values)]
         arguments = self.schema.arguments
-        tensors = [i for i, a in enumerate(arguments) if is_tensor(a.type) and values[i] is not None]
+        tensors = [i for i, a in enumerate(arguments) if may_be_tensor(a.type) and values[i] is not None]
         return SpecializedOp(
             self.schema.full_name,
             self.formula(*operands),
@@ -235,7 +235,7 @@ class Pointwise:
         kernel = self._single_primitive()
         if kernel is None:
             first, *rest = self.schema.arguments
-            is_unary = is_tensor(first.type) and first.required and not any(a.required for a in rest)
+            is_unary = may_be_tensor(first.type) and first.required and not any(a.required for a in rest)
             is_free = self._check is None and not self._elements
             return _expression_shortcut(self) if is_unary and is_free else self.evaluate
         if isinstance(kernel, np.ufunc) and kernel.nin == 1:
@@ -264,7 +264,7 @@ class Pointwise:
         """What is known of the result, given the types of the arguments."""
         values = [None if type == NONE else SYMBOLIC for type in types]
         rule = RULES[self.dtype if isinstance(self.dtype, str) else self.dtype(*values)]
-        tensors = [strip_optional(t) for t in types if is_tensor(t)]
+        tensors = [strip_optional(t) for t in types if may_be_tensor(t)]
         ranks = [t.rank if isinstance(t, TensorType) else None for t in tensors]
         rank = max((r for r in ranks if r is not None), default=None) if None not in ranks else None
         promoting = [type for i, type in enumerate(types) if self._promotes(i) and type != NONE]

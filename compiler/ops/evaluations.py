@@ -26,7 +26,7 @@ def scipy(name: str) -> Callable[..., Any]:
     return evaluate
 
 
-def checked(function: Callable[..., Any]) -> Callable[..., Any]:
+def refusing_zero(function: Callable[..., Any]) -> Callable[..., Any]:
     """An integer division that refuses a zero divisor."""
 
     def evaluate(dividend: Any, divisor: Any) -> Any:
@@ -58,7 +58,7 @@ def plain_power(base: Any, exponent: Any) -> Any:
     return np.where(is_root & (np.isinf(base) | (base == 0)), np.abs(base), found) if np.any(is_root) else found
 
 
-def power(base: Any, exponent: Any) -> Any:
+def integer_power(base: Any, exponent: Any) -> Any:
     """An integer to a negative power is zero unless it is 1 or -1, as in torch's C++."""
     if exponent.dtype.kind != "i" or not np.any(exponent < 0):
         return plain_power(base, exponent)
@@ -72,7 +72,7 @@ def power_by_number(base: Any, exponent: Any) -> Any:
         return base * base * base
     if abs(exponent) == 0.5:
         return np.sqrt(base) if exponent > 0 else rsqrt(base)
-    return power(base, exponent)
+    return integer_power(base, exponent)
 
 
 def preferring_numbers(propagate: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from .dims import wrap_dim, wrap_dims
 from .meta import Meta
 
 
-def given(a: Arguments, *names: str) -> list[Shape]:
+def shapes_given(a: Arguments, *names: str) -> list[Shape]:
     """The shapes of those of some tensors that are there."""
     found = [a.get(name) for name in names]
     return [tensor.shape for tensor in found if isinstance(tensor, Meta)]
@@ -33,7 +33,7 @@ def misfit(a: Arguments, text: str) -> RuntimeError:
 
 def require_one_for_each(a: Arguments, count: int, what: str, *names: str) -> None:
     """That tensors are vectors over channels or classes; one number serves all, and one channel takes any."""
-    for shape in given(a, *names):
+    for shape in shapes_given(a, *names):
         if count != 1 and prod(shape) not in (1, count):
             raise misfit(a, f"expected one number for each of {count} {what}, but got shape {list(shape)}")
 
@@ -57,7 +57,7 @@ def is_matrix(a: Arguments) -> None:
         raise misfit(a, f"expected {least} dimensions, but got a tensor of shape {list(a.at(0))}")
 
 
-def is_one_number(a: Arguments) -> None:
-    for shape in given(a, a.schema.arguments[0].name):
+def require_one_number(a: Arguments) -> None:
+    for shape in shapes_given(a, a.schema.arguments[0].name):
         if prod(shape) != 1:
             raise RuntimeError(f"only a tensor of one element is a number, not one of shape {list(shape)}")

@@ -41,9 +41,9 @@ class LinearProgram:
 
     def _leaf(self, step: ScalarStep) -> Any:
         if step.op == CONSTANT:
-            return number(step.value, self.dtype)
+            return numpy_number(step.value, self.dtype)
         limit = LIMITS.get(step.op)
-        return None if limit is None else number(limit(self.result), self.dtype)
+        return None if limit is None else numpy_number(limit(self.result), self.dtype)
 
     def _function(self, step: ScalarStep) -> Callable[..., Any]:
         choice = CHOICES.get(step.op) if self.result == np.float16 else None
@@ -62,12 +62,12 @@ class LinearProgram:
 
     def _operand(self, argument: Any, is_condition: bool) -> Any:
         if not isinstance(argument, np.ndarray):
-            return bool(argument) if is_condition else number(argument, self.dtype)
+            return bool(argument) if is_condition else numpy_number(argument, self.dtype)
         if is_condition:
             return argument if argument.dtype.kind == "b" else argument != 0
         return argument if argument.dtype == self.dtype else argument.astype(self.dtype)
 
 
-def number(value: bool | int | float, dtype: np.dtype[Any]) -> Any:
+def numpy_number(value: bool | int | float, dtype: np.dtype[Any]) -> Any:
     """A Python number as a NumPy scalar; integers wrap around as torch's do."""
     return dtype.type(value) if dtype.kind == "f" else np.asarray(value).astype(dtype)[()]

@@ -65,7 +65,7 @@ def promoted_dtype(types: Sequence[Type]) -> DType | None:
     """The promoted dtype of tensors and numbers of these types, where the types decide it."""
     ranked: list[list[DType]] = [[], [], []]
     unknown_number = False
-    tensors = [strip_optional(type) for type in types if is_tensor(type)]
+    tensors = [strip_optional(type) for type in types if may_be_tensor(type)]
     ranks_matter = len({t.dtype for t in tensors if isinstance(t, TensorType)}) > 1
     for type in map(strip_optional, types):
         if isinstance(type, TensorType):
@@ -77,13 +77,13 @@ def promoted_dtype(types: Sequence[Type]) -> DType | None:
         else:
             unknown_number = True
     result = promote_ranked(*ranked)
-    uncertain = unknown_number or any(may_be_none(type) and not is_tensor(type) for type in types)
+    uncertain = unknown_number or any(may_be_none(type) and not may_be_tensor(type) for type in types)
     return None if uncertain and (result is None or not result.is_floating) else result
 
 
 _NUMBER_DTYPES: dict[Type, DType] = {BOOL: BOOL_DTYPE, INT: INT64, FLOAT: DEFAULT_FLOAT}
 
 
-def is_tensor(type: Type) -> bool:
+def may_be_tensor(type: Type) -> bool:
     """Whether a value of the type is a tensor, or None."""
     return isinstance(strip_optional(type), TensorType)

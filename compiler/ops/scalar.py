@@ -136,7 +136,7 @@ def parameter(index: int, kind: OperandKind = "number") -> Scalar:
     return Scalar(PARAMETER, (), index, kind)
 
 
-def constant(value: Number) -> Scalar:
+def scalar_constant(value: Number) -> Scalar:
     """A literal; it takes the dtype in which the op computes."""
     return Scalar(CONSTANT, (), value)
 
@@ -175,7 +175,7 @@ class Primitive:
     def __call__(self, *operands: ScalarOperand) -> Scalar:
         """The node that applies this primitive."""
         assert len(operands) == self.arity, f"{self.name} takes {self.arity} operands"
-        nodes = [operand if isinstance(operand, Scalar) else constant(operand) for operand in operands]
+        nodes = [operand if isinstance(operand, Scalar) else scalar_constant(operand) for operand in operands]
         if self.result != "same":
             return Scalar(self.name, tuple(map(_as_kind, nodes, self.operands)), None, self.result)
         kind: OperandKind = "bool" if all(node.kind == "bool" for node in nodes) else "number"
@@ -215,15 +215,19 @@ add = _primitive("add", 2, "add", "sum; `or` of bools")
 sub = _primitive("sub", 2, "subtract", "difference")
 mul = _primitive("mul", 2, "multiply", "product; `and` of bools")
 div = _floating("div", 2, "true_divide", "quotient")
-floordiv = _primitive("floordiv", 2, evaluations.checked(evaluations.numpy("floor_divide")), "quotient rounded down")
+floordiv = _primitive(
+    "floordiv", 2, evaluations.refusing_zero(evaluations.numpy("floor_divide")), "quotient rounded down"
+)
 truncdiv = _primitive(
-    "truncdiv", 2, evaluations.checked(evaluations.truncated_quotient), "quotient rounded towards zero"
+    "truncdiv", 2, evaluations.refusing_zero(evaluations.truncated_quotient), "quotient rounded towards zero"
 )
 remainder = _primitive(
-    "remainder", 2, evaluations.checked(evaluations.remainder), "remainder with the sign of the divisor"
+    "remainder", 2, evaluations.refusing_zero(evaluations.remainder), "remainder with the sign of the divisor"
 )
-fmod = _primitive("fmod", 2, evaluations.checked(evaluations.numpy("fmod")), "remainder with the sign of the dividend")
-power = _primitive("pow", 2, evaluations.power, "power")
+fmod = _primitive(
+    "fmod", 2, evaluations.refusing_zero(evaluations.numpy("fmod")), "remainder with the sign of the dividend"
+)
+power = _primitive("pow", 2, evaluations.integer_power, "power")
 neg = _primitive("neg", 1, "negative", "negation")
 absolute = _primitive("abs", 1, "abs", "absolute value")
 sign = _primitive("sign", 1, evaluations.sign, "-1, 0 or 1; 0 for NaN")

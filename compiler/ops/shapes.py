@@ -29,12 +29,12 @@ def broadcast(*shapes: Sequence[int]) -> Shape:
     return tuple(result)
 
 
-def replaced(shape: Sequence[int], axis: int, *sizes: int) -> Shape:
+def with_sizes(shape: Sequence[int], axis: int, *sizes: int) -> Shape:
     """The shape with other sizes in the place of one; none takes it away."""
     return (*shape[:axis], *sizes, *shape[axis + 1 :])
 
 
-def product(left: Shape, right: Shape) -> Shape:
+def matrix_product(left: Shape, right: Shape) -> Shape:
     """matmul's: vectors stand for a row and a column, and what is in front of matrices is broadcast."""
     if not left or not right:
         raise RuntimeError("both arguments to matmul need to be at least 1-D")
@@ -44,7 +44,7 @@ def product(left: Shape, right: Shape) -> Shape:
     return (*broadcast(left[:-2], right[:-2]), *left[-2:-1], *columns)
 
 
-def added(total: Meta | None, shape: Shape) -> Shape:
+def sum_with(total: Meta | None, shape: Shape) -> Shape:
     """That of a sum with what has a shape; of that alone where the sum is an undefined gradient."""
     return shape if total is None else broadcast(total.shape, shape)
 
@@ -52,7 +52,7 @@ def added(total: Meta | None, shape: Shape) -> Shape:
 # --- rules of shapes ---
 
 
-def same(name: str) -> Callable[[Arguments], Shape]:
+def shape_of(name: str) -> Callable[[Arguments], Shape]:
     """The shape of one argument."""
     return lambda a: a.shape(name)
 
@@ -89,7 +89,7 @@ def undecided(a: Arguments) -> Shape:
     raise Undecided(a.schema.full_name)
 
 
-def nested(a: Arguments) -> Shape:
+def nested_lists(a: Arguments) -> Shape:
     """As the lists of the first argument nest."""
     sizes: list[int] = []
     data = a[a.schema.arguments[0].name]

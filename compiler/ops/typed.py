@@ -23,7 +23,7 @@ from ...lang.light_dataclasses import dataclass
 from ..types.dtypes import FLOAT32, FLOAT64, DType
 from .arrays import numpy_dtype
 from .elementwise import SYMBOLIC, Pointwise, SpecializedOp
-from .program import number
+from .program import numpy_number
 from .registry import Op
 from .scalar import CONSTANT, EVALUATED, LIMITS, PARAMETER, ScalarStep
 
@@ -169,10 +169,10 @@ class _FunctionText:
 
     def _leaf(self, step: ScalarStep) -> Any:
         if step.op == PARAMETER:
-            return number(self._arguments[step.value], self._dtype)
+            return numpy_number(self._arguments[step.value], self._dtype)
         if step.op == CONSTANT:
-            return number(step.value, self._dtype)
-        return number(LIMITS[step.op](self._dtype), self._dtype)
+            return numpy_number(step.value, self._dtype)
+        return numpy_number(LIMITS[step.op](self._dtype), self._dtype)
 
     def _reused(self, index: int, step: ScalarStep, reach: frozenset[int]) -> str | None:
         """A temporary that ends here, of the result's shape and dtype, which may take the result."""

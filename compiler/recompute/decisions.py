@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 
 from ..ir.node import Value
 from .policy import is_repeatable
-from .problem import RECOMPUTE, SAVE, Problem, op_name
+from .problem import RECOMPUTE, SAVE, Problem, short_op_name
 from .result import Decision
 from .storage import may_hold_memory
 
@@ -30,7 +30,7 @@ def _decision(problem: Problem, value: Value, saved: bool, env: Mapping[Value, V
     known = problem.known is not None
     reason = _why_saved(problem, value, policy) if saved else _why_recomputed(problem, value)
     hinted = [user.output.name_hint for user, _ in value.uses if user.kind in (SAVE, RECOMPUTE)]
-    name = next((n for n in (value.name_hint, *hinted) if n), op_name(value.node))
+    name = next((n for n in (value.name_hint, *hinted) if n), short_op_name(value.node))
     nbytes = problem.nbytes(value) if known else None
     return Decision(env.get(value, value), name, nbytes, value.node.span, saved, reason)
 
@@ -40,13 +40,13 @@ def _why_saved(problem: Problem, value: Value, policy: str) -> str:
     if problem.word(value) == SAVE:
         return "the source says gs.save"
     if not is_repeatable(node):
-        return f"{op_name(node)} cannot run again: it is random or has an effect"
+        return f"{short_op_name(node)} cannot run again: it is random or has an effect"
     if problem.known is not None and problem.nbytes(value) == 0:
         return "it lives anyway: an argument or a result of the function has its memory"
     if policy == "save_all":
         return "everything is kept"
     if not problem.recomputable(node):
-        return f"{op_name(node)} is not run again: too much work"
+        return f"{short_op_name(node)} is not run again: too much work"
     if problem.nbytes(value) is None:
         return "its size is not known"
     return "keeping it costs less than running again what it is made of"
@@ -55,4 +55,4 @@ def _why_saved(problem: Problem, value: Value, policy: str) -> str:
 def _why_recomputed(problem: Problem, value: Value) -> str:
     if problem.word(value) == RECOMPUTE:
         return "the source says gs.recompute"
-    return f"{op_name(value.node)} is run again in the backward"
+    return f"{short_op_name(value.node)} is run again in the backward"

@@ -213,10 +213,10 @@ def all_defined(df: Graph) -> Graph:
     return copied
 
 
-def op_name(node: Node) -> str:
+def short_op_name(node: Node) -> str:
     """A node's kind without namespace and overload: "relu" of aten::relu."""
     op = OPS.of(node.schema)
     return op.schema.base_name if op is not None else node.kind.rpartition("::")[2]
 
 
-__all__ = ["RECOMPUTE", "SAVE", "UNKNOWN", "Problem", "all_defined", "known_values", "op_name"]
+__all__ = ["RECOMPUTE", "SAVE", "UNKNOWN", "Problem", "all_defined", "known_values", "short_op_name"]

@@ -19,7 +19,7 @@ from ..ir.node import Node, Value, copy_block, copy_node, walk
 from ..ir.structure import STAGE
 from ..types.types import is_tensor, strip_optional
 from .plain import with_captures
-from .problem import Problem, op_name
+from .problem import Problem, short_op_name
 
 MIRROR = "mirror"
 SUFFIX = "_mirror"
@@ -105,7 +105,7 @@ def _mark(node: Node, copied: Node) -> None:
             inner.attrs[STAGE] = MIRROR
     for original, value in zip(node.outputs, copied.outputs, strict=True):
         if is_tensor(strip_optional(value.type)) or value.name_hint:
-            value.name_hint = f"{original.name_hint or op_name(node)}{SUFFIX}"
+            value.name_hint = f"{original.name_hint or short_op_name(node)}{SUFFIX}"
 
 
 def _used(node: Node) -> list[Value]:

@@ -22,7 +22,7 @@ from ..kernel_ir.kernel import (
     Store,
     Total,
 )
-from ..kernel_ir.queries import axes_of, defined, fresh, names_of, reduced_dtype, with_dependents
+from ..kernel_ir.queries import axes_of_statement, defined, fresh, names_of, reduced_dtype, with_dependents
 from ..kernel_ir.statements import conditions, with_axes_found, with_indices
 from ..types.dtypes import BOOL, INT64
 from .padding import choose_others, identity, needs_mask, outside
@@ -81,7 +81,7 @@ def _within(kernel: Kernel, step: str, chunks: str, condition: Condition) -> Ker
     """The kernel whose last chunk is short: nothing is read or written past the end, and reductions see identities."""
     body: list[Statement] = []
     for statement in kernel.body:
-        if isinstance(statement, Load | Store) and axes_of(kernel, statement) & {step}:
+        if isinstance(statement, Load | Store) and axes_of_statement(kernel, statement) & {step}:
             statement = replace(statement, conditions=(*conditions(statement), condition))
         body.append(statement)
     names = frozenset({step})
@@ -118,7 +118,7 @@ def _unconditional(body: list[Statement], condition: Condition) -> list[Statemen
 def _conditional(body: list[Statement], kernel: Kernel, step: str, condition: Condition) -> list[Statement]:
     return [
         replace(s, conditions=(condition,))
-        if isinstance(s, Load) and not s.conditions and axes_of(kernel, s) & {step}
+        if isinstance(s, Load) and not s.conditions and axes_of_statement(kernel, s) & {step}
         else s
         for s in body
     ]

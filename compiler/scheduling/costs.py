@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from ..kernel_ir.index import Index
 from ..kernel_ir.kernel import Buffer, Compute, Condition, Definition, Kernel, Load, Reduce, Store, Uniform
-from ..kernel_ir.verifier import within
+from ..kernel_ir.verifier import positions_within
 
 Access: TypeAlias = tuple[Index, tuple[Condition, ...]]
 PHILOX = 25
@@ -47,7 +47,7 @@ def _moved(kernel: Kernel, buffer: Buffer, accesses: Iterable[Access]) -> int:
 
 def _points(kernel: Kernel, index: Index, conditions: tuple[Condition, ...]) -> int:
     """Of how many elements an index may be, where the conditions hold."""
-    ranges = within(kernel.sizes, conditions)
+    ranges = positions_within(kernel.sizes, conditions)
     if ranges is None:
         return 0
     axes = index.axes

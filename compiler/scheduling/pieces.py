@@ -31,7 +31,7 @@ from ..kernel_ir.kernel import (
     Statement,
     Store,
 )
-from ..kernel_ir.queries import axes_of, fresh, names_of, restricted
+from ..kernel_ir.queries import axes_of_statement, fresh, names_of, restricted
 from ..kernel_ir.statements import (
     conditions,
     indices,
@@ -41,7 +41,7 @@ from ..kernel_ir.statements import (
     with_operands,
     without_unused,
 )
-from ..kernel_ir.verifier import within
+from ..kernel_ir.verifier import positions_within
 from ..types.open_sizes import is_open
 
 MOST_PIECES = 4
@@ -91,10 +91,10 @@ def _elements_read(kernel: Kernel) -> int:
     """Elements that are asked for, each as often as it is."""
     total = 0
     for statement in kernel.body:
-        ranges = within(kernel.sizes, statement.conditions) if isinstance(statement, Load) else None
+        ranges = positions_within(kernel.sizes, statement.conditions) if isinstance(statement, Load) else None
         if ranges is not None:
             points = 1
-            for name in axes_of(kernel, statement):
+            for name in axes_of_statement(kernel, statement):
                 low, high = ranges[name]
                 points *= high - low + 1
             total += points

@@ -25,7 +25,7 @@ from math import prod
 
 from ...lang.light_dataclasses import dataclass, field, replace
 from ..kernel_ir.kernel import Axis, Compute, Kernel, Load, Reduce, Statement, Store, Uniform
-from ..kernel_ir.queries import axes_of
+from ..kernel_ir.queries import axes_of_statement
 from ..kernel_ir.statements import slice_of, used_names
 from ..ops.scalar import PRIMITIVES
 from .limits import LIMITS, Limits
@@ -208,7 +208,7 @@ def _moved(kernel: Kernel, *kinds: type[Statement]) -> dict[str, int]:
     return {
         s.buffer: kernel.buffer(s.buffer).dtype.itemsize
         for s in kernel.body
-        if isinstance(s, Load | Store) and isinstance(s, kinds) and axes_of(kernel, s) >= everywhere
+        if isinstance(s, Load | Store) and isinstance(s, kinds) and axes_of_statement(kernel, s) >= everywhere
     }
 
 

@@ -22,7 +22,7 @@ from math import prod
 
 from ...lang.light_dataclasses import dataclass, replace
 from ..kernel_ir.kernel import Axis, Kernel, Load, Reduce, Statement, Store
-from ..kernel_ir.queries import axes_of
+from ..kernel_ir.queries import axes_of_statement
 from ..kernel_ir.statements import slice_of, used_names
 from ..types.open_sizes import greatest, least
 from .chunks import chunked
@@ -123,7 +123,9 @@ def _walked(kernel: Kernel, across: Iterable[Axis]) -> Kernel:
 def _chunk_walked(kernel: Kernel, cut: Axis, finals: Sequence[Reduce], limits: ChunkLimits) -> int:
     """Rows of a chunk: enough to pay for its results, and not so many that a program could be more."""
     moved = sum(
-        _itemsize(kernel, s) for s in kernel.body if cut.name in axes_of(kernel, s) and _is_along_rows(kernel, s)
+        _itemsize(kernel, s)
+        for s in kernel.body
+        if cut.name in axes_of_statement(kernel, s) and _is_along_rows(kernel, s)
     )
     stored_and_loaded = 2 * sum(final.dtype.itemsize for final in finals)
     paying = next_power(-(-limits.share * stored_and_loaded // max(moved, 1)))
@@ -133,7 +135,7 @@ def _chunk_walked(kernel: Kernel, cut: Axis, finals: Sequence[Reduce], limits: C
 
 def _is_along_rows(kernel: Kernel, statement: Statement) -> bool:
     row = {a.name for a in kernel.with_role("reduction")}
-    return isinstance(statement, Load | Store) and bool(row & axes_of(kernel, statement))
+    return isinstance(statement, Load | Store) and bool(row & axes_of_statement(kernel, statement))
 
 
 def _itemsize(kernel: Kernel, statement: Statement) -> int:
@@ -156,7 +158,7 @@ def _side_by_side(kernel: Kernel, across: list[Axis], finals: list[Reduce], limi
 
 
 def _stores_along(kernel: Kernel, axes: frozenset[str]) -> bool:
-    return any(isinstance(s, Store) and axes_of(kernel, s) & axes for s in kernel.body)
+    return any(isinstance(s, Store) and axes_of_statement(kernel, s) & axes for s in kernel.body)
 
 
 def _split_long_rows(kernel: Kernel, limits: ChunkLimits) -> list[Kernel]:

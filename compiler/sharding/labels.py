@@ -89,7 +89,7 @@ def from_the_right(rank: int, whole: Iterable[int] = ()) -> list[Hashable]:
     return kept
 
 
-def without(labels: Labels, dims: Collection[int], *, keeps: bool) -> list[Hashable]:
+def labels_without(labels: Labels, dims: Collection[int], *, keeps: bool) -> list[Hashable]:
     """The labels of what is reduced over some dimensions, which are kept with one element or go."""
     if keeps:
         return [None if dim in dims else label for dim, label in enumerate(labels)]
@@ -101,7 +101,7 @@ def leading(rank: int, count: int) -> list[Hashable]:
     return [dim if dim < count else None for dim in range(rank)]
 
 
-def wrapped(dims: Any, rank: int) -> list[int]:
+def dims_from_front(dims: Any, rank: int) -> list[int]:
     """Dimensions counted from the front: of an int, of a list, all where it is None or empty."""
     chosen = [dims] if isinstance(dims, int) else dims
     return [*range(rank)] if not chosen else [dim % rank if rank else 0 for dim in chosen]
@@ -135,7 +135,7 @@ def has_argument(site: Site, name: str) -> bool:
     return any(argument.name == name for argument in site.op.schema.arguments)
 
 
-def along(whole: Callable[[Site, int], Sequence[int]], *, linear: bool = False) -> ShardingRule:
+def rule_along(whole: Callable[[Site, int], Sequence[int]], *, linear: bool = False) -> ShardingRule:
     """Of one tensor, whose results have its dimensions; some of these have to be whole."""
 
     def label(site: Site) -> Labelled:
@@ -154,7 +154,7 @@ def paired(whole: Callable[[Site, int], Sequence[int]], names: Sequence[str], go
         dims = whole(site, rank)
         labels = from_the_right(rank, dims)
         tensors = tensors_of(site, {name: labels[rank - rank_of(site, name) :] for name in names})
-        after = without(labels, [dim % rank for dim in dims], keeps=not gone)
+        after = labels_without(labels, [dim % rank for dim in dims], keeps=not gone)
         return Labelled(tensors, [after] * len(site.results), (), [])
 
     return rule_of(label)
@@ -166,4 +166,4 @@ def aten(*names: str) -> tuple[str, ...]:
 
 def named_dims(site: Site, rank: int) -> Sequence[int]:
     """The dimensions that an argument `dim` names."""
-    return wrapped(site.named("dim"), rank)
+    return dims_from_front(site.named("dim"), rank)

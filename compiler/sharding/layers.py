@@ -8,16 +8,16 @@ from typing import Any
 from ..ops.meta import Meta
 from .labels import (
     Labelled,
-    along,
     aten,
     from_the_right,
     has_argument,
+    labels_without,
     leading,
     placed_by_labels,
     rank_of,
+    rule_along,
     rule_of,
     tensors_of,
-    without,
 )
 from .placements import MEAN, Forbidden
 from .site import ShardingRule, Site
@@ -58,7 +58,7 @@ def _rows(site: Site, name: str) -> tuple[list[Hashable], list[Hashable]]:
     if rank_of(site, "target") != max(rank - 1, 0) or site.named("target").dtype.is_floating:
         raise Forbidden(f"{site.op.schema.base_name} takes whole tensors")
     scores: list[Hashable] = ["row", None, *range(2, rank)] if rank > 1 else [None] * rank
-    return scores, without(scores, [1], keeps=False) if rank > 1 else []
+    return scores, labels_without(scores, [1], keeps=False) if rank > 1 else []
 
 
 def _nll(site: Site) -> Labelled:
@@ -236,7 +236,7 @@ LAYERS: dict[str, ShardingRule] = {
     **dict.fromkeys(aten("batch_norm", "instance_norm"), _normed_by_channel),
     "aten::group_norm": rule_of(_normed_by_group),
     **dict.fromkeys(("gs::masked_dropout", "aten::native_dropout_backward"), rule_of(_masked)),
-    **dict.fromkeys(("aten::interpolate", "gs::interpolate_adjoint"), along(_behind_two, linear=True)),
+    **dict.fromkeys(("aten::interpolate", "gs::interpolate_adjoint"), rule_along(_behind_two, linear=True)),
     **dict.fromkeys(
         aten("inverse", "linalg_inv", "det", "linalg_det", "logdet", "cholesky", "linalg_cholesky", "matrix_exp"),
         _leading(2),

@@ -7,16 +7,16 @@ from collections.abc import Hashable, Sequence
 from ..ops.meta import Meta
 from .labels import (
     Labelled,
-    along,
     aten,
+    dims_from_front,
     has_argument,
+    labels_without,
     named_dims,
     paired,
     rank_of,
+    rule_along,
     rule_of,
     tensors_of,
-    without,
-    wrapped,
 )
 from .placements import Forbidden
 from .site import ShardingRule, Site
@@ -31,7 +31,7 @@ def _last_two(site: Site, rank: int) -> Sequence[int]:
 
 
 def _flipped(site: Site, rank: int) -> Sequence[int]:
-    return wrapped(site.named("dims"), rank)
+    return dims_from_front(site.named("dims"), rank)
 
 
 def _reduced(*, summed: bool = False) -> ShardingRule:
@@ -40,12 +40,12 @@ def _reduced(*, summed: bool = False) -> ShardingRule:
     def label(site: Site) -> Labelled:
         (meta, place), *_ = site.tensors
         rank = len(meta.shape)
-        dims = wrapped(site.named("dim") if has_argument(site, "dim") else None, rank)
+        dims = dims_from_front(site.named("dim") if has_argument(site, "dim") else None, rank)
         if isinstance(site.named("dim") if has_argument(site, "dim") else None, int):
-            dims = wrapped([site.named("dim")], rank)
+            dims = dims_from_front([site.named("dim")], rank)
         keeps = has_argument(site, "keepdim") and site.named("keepdim")
         labels: list[Hashable] = [*range(rank)]
-        after = without(labels, dims, keeps=keeps)
+        after = labels_without(labels, dims, keeps=keeps)
         if not summed:
             labels = [None if dim in dims else own for dim, own in enumerate(labels)]
         return Labelled([(meta, place, labels)], [after] * len(site.results), dims if summed else ())
@@ -58,7 +58,7 @@ def _reduced(*, summed: bool = False) -> ShardingRule:
 
 def _index_select(site: Site) -> Labelled:
     rank = rank_of(site, "self")
-    (dim,) = wrapped([site.named("dim")], rank)
+    (dim,) = dims_from_front([site.named("dim")], rank)
     labels: list[Hashable] = [*range(rank)]
     found = ["index"] * rank_of(site, "index")
     own = [None if d == dim else label for d, label in enumerate(labels)]
@@ -121,7 +121,7 @@ def _at_places(names: Sequence[str], linear: Sequence[set[int]] = ()) -> Shardin
         rank = rank_of(site, names[0])
         if site.named("dim") is None:
             raise Forbidden(f"{site.op.schema.base_name} takes whole tensors")
-        (dim,) = wrapped([site.named("dim")], rank)
+        (dim,) = dims_from_front([site.named("dim")], rank)
         shapes = [site.shape(name) for name in names if isinstance(site.named(name), Meta)]
         same = [len({shape[d] for shape in shapes if len(shape) == rank}) == 1 and d != dim for d in range(rank)]
         labels = [d if same[d] else None for d in range(rank)]
@@ -141,7 +141,7 @@ def _at_places(names: Sequence[str], linear: Sequence[set[int]] = ()) -> Shardin
 def _gather(site: Site) -> Labelled:
     """As `_at_places`; what is looked up may also be cut along the dimension itself."""
     rank = rank_of(site, "self")
-    (dim,) = wrapped([site.named("dim")], rank)
+    (dim,) = dims_from_front([site.named("dim")], rank)
     pairs = [*zip(site.shape("self"), site.shape("index"), strict=True)]
     labels = [d if d != dim and a == b else None for d, (a, b) in enumerate(pairs)]
     index = ["found" if d == dim else label for d, label in enumerate(labels)]
@@ -149,20 +149,20 @@ def _gather(site: Site) -> Labelled:
 
 
 def _repeated_dim(site: Site, rank: int) -> Sequence[int]:
-    return range(rank) if site.named("dim") is None else wrapped([site.named("dim")], rank)
+    return range(rank) if site.named("dim") is None else dims_from_front([site.named("dim")], rank)
 
 
 LOOKUPS: dict[str, ShardingRule] = {
-    "aten::cumsum": along(named_dims, linear=True),
-    **dict.fromkeys(aten("flip", "roll"), along(_flipped, linear=True)),
+    "aten::cumsum": rule_along(named_dims, linear=True),
+    **dict.fromkeys(aten("flip", "roll"), rule_along(_flipped, linear=True)),
     **dict.fromkeys(
-        aten("cumprod", "logcumsumexp", "cummax", "cummin", "sort", "argsort", "topk", "glu"), along(named_dims)
+        aten("cumprod", "logcumsumexp", "cummax", "cummin", "sort", "argsort", "topk", "glu"), rule_along(named_dims)
     ),
-    **dict.fromkeys(("gs::softmin", "gs::normalize"), along(named_dims)),
-    **dict.fromkeys(aten("tril", "triu"), along(_last_two, linear=True)),
-    "aten::flipud": along(_first, linear=True),
-    "aten::fliplr": along(lambda site, rank: (1,), linear=True),
-    "aten::msort": along(_first),
+    **dict.fromkeys(("gs::softmin", "gs::normalize"), rule_along(named_dims)),
+    **dict.fromkeys(aten("tril", "triu"), rule_along(_last_two, linear=True)),
+    "aten::flipud": rule_along(_first, linear=True),
+    "aten::fliplr": rule_along(lambda site, rank: (1,), linear=True),
+    "aten::msort": rule_along(_first),
     **dict.fromkeys(
         aten("max.dim", "min.dim", "argmax", "argmin", "kthvalue", "mode", "median", "nanmedian"), _reduced()
     ),
@@ -189,6 +189,6 @@ LOOKUPS: dict[str, ShardingRule] = {
     "aten::index_copy": _at_places(("self", "index", "source"), [{0, 2}]),
     **dict.fromkeys(aten("index_fill.int_Scalar", "index_fill.int_Tensor"), _at_places(("self", "index", "value"))),
     "aten::slice_scatter": _at_places(("self", "src"), [{0, 1}]),
-    "aten::repeat_interleave.self_int": along(_repeated_dim, linear=True),
+    "aten::repeat_interleave.self_int": rule_along(_repeated_dim, linear=True),
 }
 """By full name, or by the name of all overloads."""

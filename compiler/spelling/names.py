@@ -88,7 +88,7 @@ def op_name(module: str, name: str) -> str | None:
     return name if prefix in PLAIN_TOO and OPS.overloads(name) else None
 
 
-def names_of(module: str) -> list[str]:
+def names_in_module(module: str) -> list[str]:
     """What a module has."""
     prefix = MODULES[module]
     named = [name.removeprefix(prefix) for name in OPS.names() if name.startswith(prefix)]

@@ -17,13 +17,13 @@ from .open_floats import Expression, FloatDecision, HoldsOfFloats, evaluated
 from .polynomials import (
     Monomial,
     Polynomial,
-    added,
     constant_polynomial,
+    divided_by,
     evaluate,
     is_constant_polynomial,
     ordered,
+    polynomial_sum,
     scaled,
-    without,
 )
 
 Relation = Literal[">=", "==", "!="]
@@ -143,7 +143,7 @@ class Atoms:
         whole: dict[Monomial, int] = {}
         rest: list[tuple[Monomial, int]] = []
         for term, coefficient in dividend:
-            left = without(term, monomial)
+            left = divided_by(term, monomial)
             if factor and left is not None and coefficient % factor == 0:
                 whole[left] = coefficient // factor
             else:
@@ -153,13 +153,13 @@ class Atoms:
         rounded = self._rounded(tuple(rest), divisor)
         if rounded is None:
             rounded = (((self._atom(SizeQuotient(tuple(rest), divisor)),), 1),)
-        return added(ordered(whole), rounded)
+        return polynomial_sum(ordered(whole), rounded)
 
     def _rounded(self, rest: Polynomial, divisor: Polynomial) -> Polynomial | None:
         """What is left over, divided, where that is sure to be 0, -1, or a number by a number."""
         for found in (0, -1):
-            above = added(rest, scaled(divisor, -found))
-            below = added(scaled(rest, -1), scaled(divisor, found + 1))
+            above = polynomial_sum(rest, scaled(divisor, -found))
+            below = polynomial_sum(scaled(rest, -1), scaled(divisor, found + 1))
             if self._bounds_of(above)[0] >= 0 and self._bounds_of(below)[0] >= 1:
                 return constant_polynomial(found)
         if is_constant_polynomial(rest) and is_constant_polynomial(divisor):
@@ -168,17 +168,17 @@ class Atoms:
 
     def least(self, one: Polynomial, other: Polynomial) -> Polynomial:
         """The lesser of the two."""
-        if self._is_sure(added(other, scaled(one, -1))):
+        if self._is_sure(polynomial_sum(other, scaled(one, -1))):
             return one
-        if self._is_sure(added(one, scaled(other, -1))):
+        if self._is_sure(polynomial_sum(one, scaled(other, -1))):
             return other
         return (((self._atom(LesserSize(one, other)),), 1),)
 
     def greatest(self, one: Polynomial, other: Polynomial) -> Polynomial:
         """The greater of the two."""
-        if self._is_sure(added(other, scaled(one, -1))):
+        if self._is_sure(polynomial_sum(other, scaled(one, -1))):
             return other
-        if self._is_sure(added(one, scaled(other, -1))):
+        if self._is_sure(polynomial_sum(one, scaled(other, -1))):
             return one
         return (((self._atom(GreaterSize(one, other)),), 1),)
 
@@ -206,7 +206,7 @@ class Atoms:
         if self.value(polynomial) >= 0:
             self._note(polynomial, ">=")
             return True
-        self._note(added(scaled(polynomial, -1), constant_polynomial(-1)), ">=")
+        self._note(polynomial_sum(scaled(polynomial, -1), constant_polynomial(-1)), ">=")
         return False
 
     def is_zero(self, polynomial: Polynomial) -> bool:

@@ -22,11 +22,11 @@ from .guards import Atoms
 from .open_floats import OpenFloat, evaluated
 from .polynomials import (
     Polynomial,
-    added,
     constant_polynomial,
     evaluate,
     is_constant_polynomial,
     multiplied,
+    polynomial_sum,
     scaled,
     shared_factor,
 )
@@ -101,7 +101,7 @@ class OpenSize:
     def __index__(self) -> int:
         """The number, which it has to be from now on."""
         found = self.at_hand
-        self.symbols.is_zero(added(self.polynomial, constant_polynomial(-found)))
+        self.symbols.is_zero(polynomial_sum(self.polynomial, constant_polynomial(-found)))
         return found
 
     __int__ = __trunc__ = __floor__ = __ceil__ = __index__
@@ -144,7 +144,9 @@ class OpenSize:
 
     def __add__(self, other: Any) -> Any:
         found = self._other(other)
-        return self._by_number(other, "__radd__") if found is None else self._size(added(self.polynomial, found))
+        return (
+            self._by_number(other, "__radd__") if found is None else self._size(polynomial_sum(self.polynomial, found))
+        )
 
     __radd__ = __add__
 
@@ -161,13 +163,13 @@ class OpenSize:
         found = self._other(other)
         if found is None:
             return self._by_number(other, "__rsub__")
-        return self._size(added(self.polynomial, scaled(found, -1)))
+        return self._size(polynomial_sum(self.polynomial, scaled(found, -1)))
 
     def __rsub__(self, other: Any) -> Any:
         found = self._other(other)
         if found is None:
             return self._by_number(other, "__sub__")
-        return self._size(added(found, scaled(self.polynomial, -1)))
+        return self._size(polynomial_sum(found, scaled(self.polynomial, -1)))
 
     def __mul__(self, other: Any) -> Any:
         if isinstance(other, float) and isinf(other):
@@ -257,8 +259,8 @@ class OpenSize:
         found = self._other(other)
         if found is None:
             return NotImplemented
-        difference = scaled(added(self.polynomial, scaled(found, -1)), sign)
-        return self.symbols.is_at_least_zero(added(difference, constant_polynomial(-least)))
+        difference = scaled(polynomial_sum(self.polynomial, scaled(found, -1)), sign)
+        return self.symbols.is_at_least_zero(polynomial_sum(difference, constant_polynomial(-least)))
 
     def __lt__(self, other: object) -> Any:
         return self._compared(other, -1, 1)
@@ -278,7 +280,7 @@ class OpenSize:
         found = self._other(other)
         if found is None:
             return NotImplemented
-        return self.symbols.is_zero(added(self.polynomial, scaled(found, -1)))
+        return self.symbols.is_zero(polynomial_sum(self.polynomial, scaled(found, -1)))
 
 
 def is_open(value: object) -> bool:

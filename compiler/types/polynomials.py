@@ -31,7 +31,7 @@ def is_constant_polynomial(polynomial: Polynomial) -> bool:
     return len(polynomial) == 1 and not polynomial[0][0]
 
 
-def without(term: Monomial, factor: Monomial) -> Monomial | None:
+def divided_by(term: Monomial, factor: Monomial) -> Monomial | None:
     """A monomial divided by another; None where that is no divisor of it."""
     left = list(term)
     for atom in factor:
@@ -45,7 +45,7 @@ def ordered(terms: dict[Monomial, int]) -> Polynomial:
     return tuple(sorted((term, c) for term, c in terms.items() if c))
 
 
-def added(a: Polynomial, b: Polynomial) -> Polynomial:
+def polynomial_sum(a: Polynomial, b: Polynomial) -> Polynomial:
     terms = dict(a)
     for term, coefficient in b:
         terms[term] = terms.get(term, 0) + coefficient

@@ -14,7 +14,7 @@ from ..types.types import CLOSURE, TupleType, Type
 from .dtypes import dtype_constants
 from .expressions import ExpressionText
 from .inlining import FunctionShape
-from .literals import annotation, parameters, triple_quoted
+from .literals import annotation, parameters_text, triple_quoted
 from .names import SourceNames
 from .statements import INDENT, SourceLine, StatementWriter
 
@@ -144,7 +144,7 @@ def _writer(graph: Graph, beside: Iterable[str]) -> StatementWriter:
 def _define(writer: StatementWriter, schema: FunctionSchema, graph: Graph, *, annotated: bool) -> None:
     """The function from `def` to `return`."""
     names = [writer.names[v] for v in graph.inputs]
-    signature = parameters(schema.arguments, names.__getitem__, annotated)
+    signature = parameters_text(schema.arguments, names.__getitem__, annotated)
     types = [v.type for v in graph.outputs if v.type != CLOSURE]
     returned = f" -> {_returned(types)}" if annotated else ""
     writer.add(0, f"def {schema.name}({signature}){returned}:")

@@ -16,7 +16,7 @@ from ..ir.node import Block, Node, Value
 from ..spelling.overloads import Resolver
 from ..types.types import ListType, strip_optional
 from .infix import InfixOperators
-from .loops import FOREVER, Header, header_of, item_of
+from .loops import FOREVER, Header, header_of, item_node
 from .refinement import known_of
 from .uses import Uses, unchanged
 from .written import REPEATED, Written
@@ -170,7 +170,7 @@ class FunctionShape(Written):
         inner = yield self._block(node.blocks[0])
         last = inner.pending[-1] if inner.pending else None
         header = self.headers[node] = header_of(self, node, is_while, held, last)
-        item = item_of(self, node, header)
+        item = item_node(self, node, header)
         if item is not None:
             self.silent.add(item)
             self.uses.alias(node.blocks[0].inputs[0], item.output)

@@ -74,7 +74,7 @@ def _annotation_of(argument: Argument) -> str:
     return text if argument.fixed_size is None else text.replace("List", f"BroadcastingList{argument.fixed_size}", 1)
 
 
-def parameter(argument: Argument, name: str, annotated: bool) -> str:
+def parameter_text(argument: Argument, name: str, annotated: bool) -> str:
     """`n: int = 1`; a plain Tensor goes without saying unless everything is annotated."""
     text = name
     if annotated or argument.type != TENSOR:
@@ -85,11 +85,11 @@ def parameter(argument: Argument, name: str, annotated: bool) -> str:
     return f"{text} = {literal(default)}" if ":" in text else f"{text}={literal(default)}"
 
 
-def parameters(arguments: tuple[Argument, ...], name_of: Callable[[int], str], annotated: bool) -> str:
+def parameters_text(arguments: tuple[Argument, ...], name_of: Callable[[int], str], annotated: bool) -> str:
     """A signature's content; `*` stands before the first keyword-only parameter."""
     parts: list[str] = []
     for i, argument in enumerate(arguments):
         if argument.keyword_only and "*" not in parts:
             parts.append("*")
-        parts.append(parameter(argument, name_of(i), annotated))
+        parts.append(parameter_text(argument, name_of(i), annotated))
     return ", ".join(parts)

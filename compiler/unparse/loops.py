@@ -85,7 +85,7 @@ def _is_not(written: Written, value: Value) -> bool:
     return value.node in written.inlined and value.node.kind == "aten::__not__.bool"
 
 
-def item_of(written: Written, loop: Node, header: Header) -> Node | None:
+def item_node(written: Written, loop: Node, header: Header) -> Node | None:
     """The node that a header over a list or a derived range stands for; it begins the body."""
     trips, (block,) = loop.inputs[0].node, loop.blocks
     index = block.inputs[0]

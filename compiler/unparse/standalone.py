@@ -39,7 +39,7 @@ def unparse_program(*callees: Callee) -> str:
         found |= reachable(linked[name], name)
     table: dict[str, Callee] = {}
     for callee in found:
-        graph = spelled(with_closure(callee))
+        graph = in_source_terms(with_closure(callee))
         graph.functions = table
         table[callee.schema.name] = Callee(callee.schema, graph)
     return unparse_unit(table)
@@ -85,7 +85,7 @@ def _calls_formula(node: Node) -> bool:
     return node.kind == "prim::CallFunction" and "::" in node.attr("callee")
 
 
-def spelled(graph: Graph) -> Graph:
+def in_source_terms(graph: Graph) -> Graph:
     """A copy that has nothing but what source can say, in the order in which emission leaves it.
 
     Before:

@@ -17,7 +17,7 @@ from ..rules.targets import check_target
 from ..scanning.tokens import Token
 from ..scanning.type_comments import TypeComments
 from ..source import Source, Span
-from .literals import BadLiteralError, content, number, string
+from .literals import BadLiteralError, content, literal_number, string
 
 
 class TreeBuilder:
@@ -309,7 +309,7 @@ class TreeBuilder:
     def number(self, c: list[Any], start: int, end: int) -> ast.Constant:
         span = Span(self.source, start, end)
         try:
-            return ast.Constant(span, number(c[0].text))
+            return ast.Constant(span, literal_number(c[0].text))
         except BadLiteralError as bad:
             code, message, *notes = bad.args
             self.diagnostics.report(code, message, span, *notes)

@@ -21,7 +21,7 @@ class BadLiteralError(Exception):
     """A literal has no value. The arguments are the code, the message and the notes of a diagnostic."""
 
 
-def number(text: str) -> int | float:
+def literal_number(text: str) -> int | float:
     """The value of a number literal."""
     if _INT.fullmatch(text):
         digits = text.replace("_", "").lstrip("0") or "0"

@@ -14,7 +14,7 @@ from .. import ast
 from ..diagnostics import MAX_DIAGNOSTICS, Diagnostics
 from ..refusals.complaints import complain, missing_block, unexpected_indent
 from ..refusals.refusal import Complaint, Refusal
-from ..rules.placement import check_placement, is_constant
+from ..rules.placement import check_placement, names_a_constant
 from ..rules.records import record_of_call
 from ..scanning.decorators import Decorated, without_decorators
 from ..scanning.scanner import scan
@@ -75,7 +75,7 @@ class Machine:
         faults = sorted(found.span.start for found in self.diagnostics.found[before:])
         sound = [s for s in statements if isinstance(s, ast.FunctionDef) and self.is_sound(s, faults)]
         records = [s for s in statements if isinstance(s, ast.Record)]
-        constants = [s for s in statements if is_constant(s)]
+        constants = [s for s in statements if names_a_constant(s)]
         return self.module(sound, tuple(decorated.ignored.items()), tuple(records), tuple(constants))
 
     def pass_over(self, decorated: Decorated, before: int) -> None:

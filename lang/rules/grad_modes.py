@@ -10,7 +10,7 @@ SETTERS = ("set_grad_enabled", "inference_mode")
 """Those that may be told: `torch.set_grad_enabled(False)`."""
 
 
-def grad_mode(node: ast.Expr) -> bool | None:
+def grad_mode_of(node: ast.Expr) -> bool | None:
     """Whether gradients flow from what is computed in a context; None for an expression that is no such context."""
     match node:
         case ast.Call(function=ast.Attribute(value=module, name=name), args=args, keywords=()):

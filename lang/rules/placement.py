@@ -43,7 +43,7 @@ def _check_module(module: Sequence[ast.Stmt], diagnostics: Diagnostics) -> None:
                 continue
             case ast.ExprStmt(value=ast.Constant(value=str())) if index == 0:
                 continue
-        if statement.span.start == statement.span.end or is_constant(statement):
+        if statement.span.start == statement.span.end or names_a_constant(statement):
             continue
         note = "a file holds functions and constants; move this into a function, or pass the value as a parameter"
         if "__name__" in statement.span.text:
@@ -51,7 +51,7 @@ def _check_module(module: Sequence[ast.Stmt], diagnostics: Diagnostics) -> None:
         diagnostics.report("E104", "only functions and constants can stand outside a function", statement.span, note)
 
 
-def is_constant(statement: ast.Stmt) -> TypeGuard[ast.Assign]:
+def names_a_constant(statement: ast.Stmt) -> TypeGuard[ast.Assign]:
     """Whether a statement of the outermost level gives a name to a value."""
     return (
         isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name)

@@ -74,7 +74,7 @@ class CompiledGraph:
     ) -> None:
         self.graph = graph
         self.name = name
-        self.takes_lists = any(is_list(value.type) for value in graph.inputs)
+        self.takes_lists = any(is_list_type(value.type) for value in graph.inputs)
         self.has_blocks = any(node.blocks for node in graph.nodes)
         self.whole = whole
         self._temporaries = temporaries
@@ -169,7 +169,7 @@ class Differentiated:
         self.gradient = gradient
         self.name = name or gradient.f.title
         self.is_active = any(gradient.active_outputs)
-        self.takes_lists = any(is_list(gradient.f.inputs[i].type) for i in gradient.output_vjps)
+        self.takes_lists = any(is_list_type(gradient.f.inputs[i].type) for i in gradient.output_vjps)
         self.pullback: Any = None
         """What second derivatives are made of, where `df` is not to be differentiated: `torch.again.Pullback`."""
         self._shapes = shapes
@@ -284,7 +284,7 @@ class Differentiated:
         return [known.get(value, UNKNOWN) for value in values]
 
 
-def is_list(type: Type) -> bool:
+def is_list_type(type: Type) -> bool:
     return isinstance(strip_optional(type), ListType)
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ...compiler import pipeline
 from ...compiler.autodiff.aggregation import PLAIN, Aggregation, SumRule, aggregation
-from ...compiler.autodiff.aggregation import choose_aggregation as choose
+from ...compiler.autodiff.aggregation import use_aggregation as choose
 from ...compiler.ir.graph import Graph
 from ...compiler.passes.gradients.aggregate_gradients import cap_in_place_sums, in_place_sum_cap
 from ...compiler.pipeline import GraphPass
@@ -114,7 +114,7 @@ def register_pass(point: str, pass_: GraphPass) -> Callable[[], None]:
     says whether it did. What it leaves is verified: InvalidPass names a pass that breaks a graph. What was compiled
     before is dropped. ValueError for an unknown point.
     """
-    remove = pipeline.register_pass(point, pass_)
+    remove = pipeline.add_pass(point, pass_)
     forget_compiled()
 
     def remove_and_forget() -> None:

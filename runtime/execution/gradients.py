@@ -15,7 +15,7 @@ from ...compiler.pipeline import run_recipe
 from ...compiler.shapes.propagate import ShapeError
 from ...compiler.specialize.settle import settle_shapes
 from ...compiler.types.types import UNDEFINED, Type, is_tensor
-from ..failures.failed_node import misfit
+from ..failures.failed_node import misfit_failure
 
 
 def can_have_gradient(value: Any) -> bool:
@@ -84,4 +84,4 @@ def settle_for_shapes(graph: Graph, known: Sequence[Abstract]) -> None:
     try:
         settle_shapes(graph, known, unroll=False)
     except ShapeError as error:
-        raise misfit(error) from error
+        raise misfit_failure(error) from error

@@ -25,7 +25,7 @@ class DifferentiableGroup(CompiledGraph):
     @cached_property
     def requires_grad(self) -> tuple[bool, ...]:
         """Per input whether a gradient may be asked for: the key of the gradient that is."""
-        return tuple(subgraphs.requires_grad(self.graph))
+        return tuple(subgraphs.gradients_wanted(self.graph))
 
     def __call__(self, *values: Any) -> Any:
         """The results: one as it is, several as a sequence."""

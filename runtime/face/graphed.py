@@ -79,7 +79,7 @@ class Graphed:
         from ..torch.graphs import inputs
         from ..torch.node import is_transformed
 
-        leaves, structure = inputs.taken_apart(args)
+        leaves, structure = inputs.into_leaves(args)
         key = None if is_transformed() else inputs.kind_of_call(leaves, structure)
         step = self._steps.get(key)
         if step is None and key is not None:
@@ -90,7 +90,7 @@ class Graphed:
         """Have calls with such arguments captured now, where they are not yet."""
         from ..torch.graphs import inputs
 
-        leaves, structure = inputs.taken_apart(args)
+        leaves, structure = inputs.into_leaves(args)
         self._captured(inputs.kind_of_call(leaves, structure), leaves, structure)
 
     def _captured(self, key: Hashable, leaves: list[Any], structure: Any) -> CapturedStep | None:

@@ -56,7 +56,7 @@ def trace(function: Callable[..., Any], *example: Any, check: bool = True) -> Fu
         if is_too_deep(value):
             raise TypeError(f"example {i}: lists are at most {MAX_DEPTH} levels deep, and not in themselves")
     names = _parameters(function, len(example))
-    values = [native(on_host(value), i) for i, value in enumerate(example)]
+    values = [native_argument(on_host(value), i) for i, value in enumerate(example)]
     tracer = Tracer(_name_of(function), PythonSource().definition(function), call_custom)
     traced = Function(tracer.finish(_run(tracer, function, names, values)))
     if check:
@@ -99,16 +99,16 @@ def _run(tracer: Tracer, function: Callable[..., Any], names: Sequence[str], val
         _STATE.tracer = None
 
 
-def native(value: Any, index: int) -> Any:
+def native_argument(value: Any, index: int) -> Any:
     """An example argument as ops take it; TypeError for one of a type that has no place in a signature."""
     if isinstance(value, TracedValue):
         raise RuntimeError("a tracing value is the example of a trace: traces do not nest")
     if isinstance(value, bool | int | float):
         return value
     if isinstance(value, list):
-        return [native(item, index) for item in value]
+        return [native_argument(item, index) for item in value]
     if isinstance(value, tuple):
-        return tuple([native(item, index) for item in value])
+        return tuple([native_argument(item, index) for item in value])
     try:
         return to_array(value.peek() if isinstance(value, Recorded) else value)
     except Unsuitable as error:

@@ -40,7 +40,7 @@ def failure_at(
         if outside is not None:
             (function, node), callers = callers[outside], callers[outside + 1 :]
             notes = [f"by {inner.kind} at {inner.span}", *notes]
-    calls = calls_of(callers)
+    calls = notes_of_calls(callers)
     if inner.kind == RAISE:
         return RuntimeFailure("R102", function, _message(error), span=node.span, notes=[*notes, *calls])
     if isinstance(error, GradientMisfit):
@@ -61,7 +61,7 @@ def failure_at(
     return RuntimeFailure(code, spelled(node) or function, message, span=node.span, notes=[*described, *notes, *calls])
 
 
-def calls_of(callers: Sequence[tuple[str, Node]]) -> list[str]:
+def notes_of_calls(callers: Sequence[tuple[str, Node]]) -> list[str]:
     """What is said of the calls that led somewhere, from the inside out."""
     calls = [f"called from {caller} at {call.span}" for caller, call in callers[:MAX_CALLERS]]
     if len(callers) > MAX_CALLERS:
@@ -98,7 +98,7 @@ def _message(error: BaseException) -> str:
     return text or type(error).__name__
 
 
-def misfit(error: ShapeError) -> RuntimeFailure:
+def misfit_failure(error: ShapeError) -> RuntimeFailure:
     """What running an op would say of the same arguments, and where in the library it comes to light."""
     assert error.__cause__ is not None
     inner = error.inner

@@ -85,7 +85,7 @@ class DevicePlanner(FusionPlanner):
 
     def _evaluate(self, node: Node) -> NodeFunction:
         if node.kind == "prim::AutogradAdd":
-            return added
+            return sum_of_gradients
         if node.kind == "prim::MaterializeGrad":
             return self._materialize
         op = OPS.of(node.schema)
@@ -103,7 +103,7 @@ class DevicePlanner(FusionPlanner):
         return torch.zeros(size, dtype=torch_dtypes()[BY_CODE[dtype]], device=self._device)
 
 
-def added(left: Any, right: Any, plus: Callable[[Any, Any], Any] = add) -> Any:
+def sum_of_gradients(left: Any, right: Any, plus: Callable[[Any, Any], Any] = add) -> Any:
     """The sum of two gradients, of which either may be undefined, as may be their elements if they are lists; `plus`
     adds two tensors."""
     if left is None or right is None:
@@ -111,7 +111,7 @@ def added(left: Any, right: Any, plus: Callable[[Any, Any], Any] = add) -> Any:
     if isinstance(left, list):
         if len(left) != len(right):
             raise ValueError(f"a gradient of {len(left)} tensors is added to one of {len(right)}")
-        return [added(a, b, plus) for a, b in zip(left, right, strict=True)]
+        return [sum_of_gradients(a, b, plus) for a, b in zip(left, right, strict=True)]
     return plus(left, right)
 
 

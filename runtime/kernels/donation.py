@@ -16,7 +16,7 @@ from ...compiler.ir.graph import Graph
 from ...compiler.types.open_sizes import Symbols
 from .c.donation import refused
 from .program import DeviceProgram
-from .runner import KernelGraph, device_of
+from .runner import KernelGraph, common_device
 
 
 class DonatingGraph(KernelGraph):
@@ -49,7 +49,7 @@ class DonatingGraph(KernelGraph):
             raise
         except (Unfusable, StillUsed) as error:
             raise refused(self._graph, next(iter(self._donated)), str(error)) from error
-        return DeviceProgram(program, values, device_of(values), symbols)
+        return DeviceProgram(program, values, common_device(values), symbols)
 
 
 def _tensors(value: Any) -> list[Any]:

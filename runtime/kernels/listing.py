@@ -20,8 +20,8 @@ from ...compiler.codegen.triton.module import (
     emit_triton,
     function_name,
     grid,
-    signature,
     supports,
+    triton_signature,
 )
 from ...compiler.fusion.fuse import (
     KERNEL_POLICY,
@@ -53,7 +53,7 @@ from ...compiler.types.dtypes import BY_NAME
 from ...compiler.types.types import is_tensor
 from ...lang.collection import collection_paused
 from ...lang.light_dataclasses import dataclass, field
-from ..failures.failed_node import misfit
+from ..failures.failed_node import misfit_failure
 from ..failures.failure import RuntimeFailure
 from ..values.arrays import check_torch, is_torch, to_array
 from ..values.torch_dtypes import dtypes_of_torch
@@ -93,7 +93,7 @@ class KernelInfo:
     @property
     def signature(self) -> dict[str, str | int]:
         """The function's parameters in order → Triton's names of their types, or the numbers that block sizes are."""
-        return signature(self.kernel, self.schedule)
+        return triton_signature(self.kernel, self.schedule)
 
     @property
     def constants(self) -> dict[str, int]:
@@ -196,7 +196,7 @@ def list_kernels(function: Any, args: Sequence[Any], kwargs: Any) -> KernelListi
         with collection_paused():
             return _listing(graph, flat)
     except ShapeError as error:
-        raise misfit(error) from error
+        raise misfit_failure(error) from error
     except Unfusable as error:
         note = "ops run one by one where no kernel can be made of any stretch of them"
         span = span_of(error, graph)
@@ -205,13 +205,13 @@ def list_kernels(function: Any, args: Sequence[Any], kwargs: Any) -> KernelListi
 
 def _listing(graph: Graph, values: Sequence[Any]) -> KernelListing:
     try:
-        given = [layout_of(value, settled=False) for value in values]
+        given = [known_layout(value, settled=False) for value in values]
         return _for(graph, given, values)
     except Unfusable:
         if not any(isinstance(value, float) for value in values):
             return _in_parts(graph, given, values)
     try:
-        return _for(graph, [layout_of(value, settled=True) for value in values], values)
+        return _for(graph, [known_layout(value, settled=True) for value in values], values)
     except Unfusable:
         return _in_parts(graph, given, values)
 
@@ -357,12 +357,12 @@ def _least(program: Program) -> int:
     return written + sum(size for name, size in read.items() if name in inputs)
 
 
-def layout_of(value: Any, *, settled: bool) -> Any:
+def known_layout(value: Any, *, settled: bool) -> Any:
     """What is known of an argument before it runs: the layout of a tensor; of a float nothing, unless `settled`."""
     if isinstance(value, list):
         # Equal ones are the same object: what is done with each is done once for many layers.
         seen: dict[Any, Any] = {}
-        found = [layout_of(item, settled=settled) for item in value]
+        found = [known_layout(item, settled=settled) for item in value]
         return [seen.setdefault(item, item) if isinstance(item, Layout) else item for item in found]
     if isinstance(value, np.ndarray):
         strides = tuple(stride // value.itemsize for stride in value.strides)

@@ -26,7 +26,7 @@ from ...lang.light_dataclasses import replace
 from ..plans.interpreter import run_plan
 from ..settings.modes import AUTOTUNE
 from ..values.torch_dtypes import dtypes_of_torch
-from .device_plan import added, device_plan
+from .device_plan import device_plan, sum_of_gradients
 from .groups import MAX_SHAPES, TOO_MANY_SHAPES, GroupRunner
 from .launches.kept import KeptList
 from .notices import tell_of_ops
@@ -187,7 +187,7 @@ class KernelGraph:
         return KernelGroup(graph, device)
 
     def _device_of(self, values: Sequence[Any]) -> torch.device:
-        return self._device or device_of(values)
+        return self._device or common_device(values)
 
     def _has_room(self) -> bool:
         """Whether one more program may be kept."""
@@ -247,7 +247,7 @@ class DevicePlan:
     def _new_list(self) -> KeptList | None:
         if not self._is_listed:
             return None
-        return KeptList(self.plan, self._own, added, lambda run: on_stream(self.device, run))
+        return KeptList(self.plan, self._own, sum_of_gradients, lambda run: on_stream(self.device, run))
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """The outputs, for one value per input. RuntimeFailure for what is wrong with the data."""
@@ -293,7 +293,7 @@ def _describe(values: Sequence[Any], settled: bool, key: list[Hashable]) -> None
             key.append((type(value), value))
 
 
-def device_of(values: Sequence[Any]) -> torch.device:
+def common_device(values: Sequence[Any]) -> torch.device:
     """That of the tensors; of several, one that is not the CPU."""
     found = torch.device("cpu")
     pending = list(values)

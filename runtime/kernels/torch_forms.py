@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from ...compiler.ops.families.conversion import CONVERSIONS
-from ...compiler.ops.families.language.control import fit_gradients, grad_list, is_defined, no_grads
+from ...compiler.ops.families.language.control import fit_gradients, grad_list, is_gradient_there, no_grads
 from ...compiler.ops.registry import OPS
 from ...compiler.types.dtypes import DEFAULT_FLOAT
 from ..values.torch_dtypes import dtypes_of_torch, torch_dtypes
@@ -286,7 +286,7 @@ FORMS: dict[str, TorchForm] = {
     "prim::grad_fit": _grad_fit,
     "prim::grad_spread": _grad_spread,
     "prim::no_grads": no_grads,
-    "prim::grad_defined": is_defined,
+    "prim::grad_defined": is_gradient_there,
     "prim::scalar_seed": _scalar_seed,
     "prim::grad_add_select": grad_add_select,
     "prim::grad_add_slice": grad_add_slice,

@@ -20,7 +20,7 @@ from ...compiler.ops.meta import Meta
 from ...compiler.ops.registry import OPS
 from ..values.torch_dtypes import torch_dtypes
 from .program import DeviceProgram
-from .runner import device_of, given
+from .runner import common_device, given
 from .torch_ops import is_literal, is_of_torch, without_autocast
 from .triton.wrapped import WrappedKernel
 
@@ -34,7 +34,7 @@ def traced_program(graph: Graph, values: Sequence[Any]) -> TracedProgram:
     Raises: Unfusable, where a part of it cannot be recorded; ShapeError.
     """
     program = fuse(graph, [given(value, True) for value in values], supports)
-    device = device_of(values)
+    device = common_device(values)
     refused = next((step for step in program.steps if isinstance(step, ExternStep) and not _is_recorded(step)), None)
     if refused is not None:
         raise Unfusable(f"torch has no such op as {refused.node.kind}")

@@ -66,7 +66,7 @@ class Ledger:
         """One more holder of the buffers behind values; returns them, each once."""
         found: dict[int, HeldBuffer] = {}
         for array in arrays_in(values):
-            key, nbytes = owner(array)
+            key, nbytes = memory_owner(array)
             buffer = self._live.get(key)
             if buffer is None:
                 buffer = self._live[key] = HeldBuffer(nbytes)
@@ -77,7 +77,7 @@ class Ledger:
 
     def drop(self, values: Iterable[Any]) -> None:
         """One holder less, from the end of this step on."""
-        self._leaving += [owner(array)[0] for array in arrays_in(values)]
+        self._leaving += [memory_owner(array)[0] for array in arrays_in(values)]
 
     def _settle(self) -> None:
         for key in self._leaving:
@@ -94,7 +94,7 @@ class Ledger:
 
     def buffers(self, values: Iterable[Any]) -> list[HeldBuffer]:
         """The live buffers behind values, each once."""
-        keys = dict.fromkeys(owner(array)[0] for array in arrays_in(values))
+        keys = dict.fromkeys(memory_owner(array)[0] for array in arrays_in(values))
         return [self._live[key] for key in keys]
 
 
@@ -112,7 +112,7 @@ def arrays_in(values: Iterable[Any]) -> Iterator[ndarray[Any, Any]]:
             pending.pop()
 
 
-def owner(array: ndarray[Any, Any]) -> tuple[int, int]:
+def memory_owner(array: ndarray[Any, Any]) -> tuple[int, int]:
     """The identity of what owns an array's memory, and the bytes that are kept with it."""
     holder: Any = array
     nbytes = array.nbytes

@@ -41,7 +41,7 @@ from .plan import (
     ExecutionPlan,
     Instruction,
     SlotNumbers,
-    filled,
+    filled_registers,
     gather,
     without,
 )
@@ -204,7 +204,7 @@ class PlanBuilder:
         if pending:
             self._pending = (), node
             if kind in _MOVES or self._makes_numbers(kind):
-                dead += without(pending, (*dead, *filled(kind, function, target, first)))
+                dead += without(pending, (*dead, *filled_registers(kind, function, target, first)))
             else:
                 self._append(node, Instruction(FREE, dead=pending), ())
         self._append(self._node, Instruction(kind, function, target, first, second, dead), operands)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...compiler.ir.node import Node
-from ...compiler.ops.families.language.control import is_defined
+from ...compiler.ops.families.language.control import is_gradient_there
 from ...lang.source import NO_SPAN
-from ..failures.failed_node import calls_of, failure_at
+from ..failures.failed_node import failure_at, notes_of_calls
 from ..failures.failure import RuntimeFailure
 from ..values.float_errors import ignoring_float_errors
 from .plan import (
@@ -108,7 +108,7 @@ def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
                 if not registers[first]:
                     address = target
             elif kind == SKIP:
-                if not any(map(is_defined, first(registers))):
+                if not any(map(is_gradient_there, first(registers))):
                     address = target
             elif kind <= AGAIN:
                 address = _go_round(kind, function, target, first, second, address, registers)
@@ -138,7 +138,7 @@ def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
                     registers[slot] = None
     except RuntimeFailure as failure:
         # What ran in an instruction, as a group does, knows nothing of what is around.
-        notes = [*_all_rounds(plan, registers, address - 1, frames), *calls_of(_callers(frames))]
+        notes = [*_all_rounds(plan, registers, address - 1, frames), *notes_of_calls(_callers(frames))]
         if not notes:
             raise
         raise failure.with_notes(notes) from failure.__cause__

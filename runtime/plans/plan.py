@@ -76,7 +76,7 @@ class Instruction(NamedTuple):
     dead: SlotNumbers = ()
 
 
-def filled(kind: int, function: Any, target: Any, first: Any) -> SlotNumbers:
+def filled_registers(kind: int, function: Any, target: Any, first: Any) -> SlotNumbers:
     """The registers that an instruction fills."""
     if kind in (ENTER, DESCEND, *ROUNDS):
         return (first, function[1]) if kind == DESCEND else (first,)

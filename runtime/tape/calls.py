@@ -18,7 +18,7 @@ from ..plans.interpreter import run_plan
 from ..plans.plan import ExecutionPlan
 from ..settings.modes import OPTIMIZE, TOUCHED
 from ..values.containers import alike, is_too_deep
-from .graph_node import run_program
+from .graph_node import run_on_tape
 from .mode import grad_mode, is_grad_enabled
 from .programs import program_of
 from .recording import RecordingPlans
@@ -140,7 +140,7 @@ def operate_on_tape(function: Compiled, args: tuple[Any, ...]) -> Any:
     if not all(isinstance(value, TapeValue) or type(value) in _PLAIN for value in args):
         _, values = _bind(function, args, {})
     if is_grad_enabled():
-        results = run_program(program, values)
+        results = run_on_tape(program, values)
     else:
         results = program.run([plain(value) for value in values])
     outputs = [wrapped(result) for result in results]

@@ -19,23 +19,23 @@ from ..execution.differentiated import CompiledGraph, Differentiated, PatternKey
 from .captures import Capture, NestedEdges, TensorCapture, captured, require_captures
 from .fingerprints import check_fingerprints, fingerprints_of, is_checking
 from .node import Edge, GradientValue, Metadata, TapeNode
-from .programs import captured_names, gradient_key
+from .programs import captured_names, tape_key
 from .value import TapeValue, as_variable, plain, recorded, wrapped
 
 
-def run_program(program: CompiledGraph, values: Sequence[Any]) -> list[Any]:
+def run_on_tape(program: CompiledGraph, values: Sequence[Any]) -> list[Any]:
     """The outputs: Variables of a new node where a gradient flows, arrays elsewhere.
 
     `values` are mixed, and gradients are recorded whatever the mode.
     """
-    key = gradient_key(program, values)
+    key = tape_key(program, values)
     if True in key:
-        return record(program, key, values)
+        return record_on_tape(program, key, values)
     return program.run([plain(value) for value in values])
 
 
-def record(program: CompiledGraph, key: PatternKey, values: Sequence[Any]) -> list[Any]:
-    """`run_program` for values of a key that wants a gradient."""
+def record_on_tape(program: CompiledGraph, key: PatternKey, values: Sequence[Any]) -> list[Any]:
+    """`run_on_tape` for values of a key that wants a gradient."""
     differentiated = program.differentiate(key)
     if program.takes_lists:
         arrays = [plain(value) for value in values]
@@ -130,7 +130,7 @@ class DifferentiableGraph(TapeNode):
         vjps = self._vjps(gradients, create_graph)
         program = self._what.backward(tuple([None if vjp is None else pattern_of(vjp) for vjp in vjps]))
         if create_graph:
-            results = run_program(program, [*vjps, *[capture.value(self) for capture in self.captures]])
+            results = run_on_tape(program, [*vjps, *[capture.value(self) for capture in self.captures]])
             return self._by_edge([wrapped(result) for result in results])
         if keeps:
             return self._by_edge(program.run([*vjps, *kept]))

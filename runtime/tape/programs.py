@@ -16,7 +16,7 @@ from ..operands.snippets import SNIPPET
 from .value import TapeValue, needs_gradient
 
 
-def gradient_key(program: CompiledGraph, values: Sequence[Any]) -> PatternKey:
+def tape_key(program: CompiledGraph, values: Sequence[Any]) -> PatternKey:
     """What the gradient for these values depends on."""
     if program.takes_lists:
         return tuple([None if v is None else needs_gradient(v) for v in values])

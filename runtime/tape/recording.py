@@ -30,8 +30,8 @@ from ..execution.groups import DifferentiableGroup
 from ..plans.build import PlanBuilder, PlanCache
 from ..plans.operations import NodeFunction
 from ..plans.plan import ExecutionPlan
-from .graph_node import record
-from .programs import gradient_key
+from .graph_node import record_on_tape
+from .programs import tape_key
 from .value import TapeValue, plain, without_past
 
 _MOVES = frozenset(
@@ -130,10 +130,10 @@ class GroupStep:
         self._evaluate = evaluate
 
     def __call__(self, *values: Any) -> Any:
-        key = gradient_key(self._program, values)
+        key = tape_key(self._program, values)
         if True not in key:
             return self._evaluate(*values)
-        results = record(self._program, key, values)
+        results = record_on_tape(self._program, key, values)
         return results[0] if len(results) == 1 else results
 
 
@@ -151,10 +151,10 @@ class OpStep(GroupStep):
 
     def __call__(self, *values: Any) -> Any:
         operands = [values[i] for i in self._sources]
-        key = gradient_key(self._program, operands)
+        key = tape_key(self._program, operands)
         if True not in key:
             return self._evaluate(*[values[i] for i in self._taken])
-        results = record(self._program, key, operands)
+        results = record_on_tape(self._program, key, operands)
         return results[0] if len(results) == 1 else results
 
 

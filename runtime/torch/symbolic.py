@@ -16,7 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from ...compiler.fusion.decompose import take_apart
+from ...compiler.fusion.decompose import decompose_for_kernels
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Node
 from ...compiler.ops.registry import OPS, Trait
@@ -79,7 +79,7 @@ def in_ops_of_torch(graph: Graph) -> Graph:
     if all(map(_is_traceable, graph.all_nodes())):
         return graph
     copied = graph.plain_copy()
-    take_apart(copied, _is_left)
+    decompose_for_kernels(copied, _is_left)
     return copied
 
 

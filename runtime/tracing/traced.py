@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from ...compiler.ir.node import Value
-from ...compiler.types.types import ListType, OptionalType, TupleType, Type, is_tensor
+from ...compiler.types.types import is_tensor
+from ...compiler.unparse.literals import annotation
 from ...lang.callers import calling_frame
 from ..operands.operand import RecordedOperand
 from ..operands.snippets import operate
@@ -157,19 +158,6 @@ class TracedValue(RecordedOperand):
 
     def __repr__(self) -> str:
         return f"<TracedValue {self.kind} of {self.tracer.name}>"
-
-
-def annotation(type: Type) -> str:
-    """A type as source writes it, whatever is known of its tensors. Types are shallow, so this recurses."""
-    if is_tensor(type):
-        return "Tensor"
-    if isinstance(type, ListType):
-        return f"List[{annotation(type.element)}]"
-    if isinstance(type, OptionalType):
-        return f"Optional[{annotation(type.element)}]"
-    if isinstance(type, TupleType):
-        return f"Tuple[{', '.join(map(annotation, type.elements))}]"
-    return str(type)
 
 
 def warn(message: str) -> None:

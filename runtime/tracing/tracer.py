@@ -32,6 +32,7 @@ from ...compiler.types.types import (
     strip_optional,
     unify,
 )
+from ...compiler.unparse.literals import annotation
 from ...lang.diagnostics import Abort, Diagnostics
 from ...lang.source import NO_SPAN, Span
 from ..execution.compiled import Compiled
@@ -42,7 +43,7 @@ from ..values.recorded import Recorded
 from ..values.unsuitable import Unsuitable
 from .calls import Inliner
 from .check import RunTooLong
-from .traced import TracedValue, annotation
+from .traced import TracedValue
 
 if TYPE_CHECKING:
     from ..tape.custom import TapeFunction

@@ -15,7 +15,7 @@ from gradscript.authoring.explain.example import Example
 from gradscript.authoring.explain.examples import EXAMPLES
 from gradscript.authoring.explain.page import MEANINGS, explain
 from gradscript.authoring.format.formatter import format_source
-from gradscript.authoring.lint.findings import Finding, fixed
+from gradscript.authoring.lint.findings import Finding, fixed_text
 from gradscript.authoring.lint.linter import lint
 from gradscript.lang.source import Source
 from gradscript.stdlib_grads import formula_files, path_of
@@ -93,7 +93,7 @@ def test_what_is_assigned_again_before_it_is_read(body: str) -> None:
     findings = lint(gs.CompilationUnit(text))
     assert [finding.code for finding in findings] == OVERWRITTEN[body]
     if findings and "else" not in body:
-        assert _codes(fixed(Source(text), findings)) == []
+        assert _codes(fixed_text(Source(text), findings)) == []
 
 
 ASKED_IN_OTHER_WORDS = [
@@ -109,7 +109,7 @@ def test_a_condition_asks_about_what_is_written_out_again(body: str) -> None:
 
 def test_rewrites_have_no_brackets_that_nothing_needs() -> None:
     text = "def f(x):\n    y = 1 - torch.cos(x)\n    return (torch.cos(x) - 1) * y, x / (1 - torch.cos(x))\n"
-    made = fixed(Source(text), lint(gs.CompilationUnit(text)))
+    made = fixed_text(Source(text), lint(gs.CompilationUnit(text)))
     assert "y = 2 * torch.sin(x / 2) ** 2\n" in made
     assert "return (-2 * torch.sin(x / 2) ** 2) * y, x / (2 * torch.sin(x / 2) ** 2)\n" in made
     x = np.linspace(0.1, 1, 5)

@@ -17,7 +17,7 @@ from gradscript.compiler.codegen.triton.module import (
     divisible_sizes,
     emit_triton,
     function_name,
-    signature,
+    triton_signature,
 )
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.scheduling.collapse import collapse_axes
@@ -81,7 +81,7 @@ def compiled(kernel: Kernel, target: str, schedule: Schedule | None = None) -> B
     options = {**COMPILE_OPTIONS, **configuration(schedule)}
     text = emit_triton(kernel, schedule)
     sizes = divisible_sizes(kernel)
-    return compile_offline(text, function_name(kernel), signature(kernel, schedule), target, options, sizes)
+    return compile_offline(text, function_name(kernel), triton_signature(kernel, schedule), target, options, sizes)
 
 
 def wide_loads(binary: Binary) -> int:

@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 from c_math import BINARY, RARE, SUFFIXES, UNARY, build, doubles, pairs
-from gradscript.compiler.codegen.c.math import definitions, has, helpers
+from gradscript.compiler.codegen.c.math import definitions, has_function, helpers
 from gradscript.compiler.types.dtypes import FLOAT32, FLOAT64, INT32
 
 BOUNDS = {"f32": 4.0, "f64": 2.0}
@@ -35,7 +35,7 @@ def test_functions_are_written_once_for_several_dtypes() -> None:
 
 
 def test_only_floats_have_functions() -> None:
-    assert has("exp", FLOAT32) and not has("exp", INT32) and not has("nothing", FLOAT64)
+    assert has_function("exp", FLOAT32) and not has_function("exp", INT32) and not has_function("nothing", FLOAT64)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -12,7 +12,7 @@ from gradscript.compiler.autodiff.gradient import residuals_of
 from gradscript.compiler.fusion.fuse import KERNEL_POLICY, FusedPair, fuse_pair
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.kernel_ir.verifier import verify_kernel
-from gradscript.runtime.kernels.listing import layout_of
+from gradscript.runtime.kernels.listing import known_layout
 from kernel_reference import run_program
 
 UNARY = (
@@ -84,7 +84,7 @@ def random_source(seed: int) -> str:
 
 def fused(function: gs.Function, values: list[Any], requires_grad: list[bool] | None = None) -> FusedPair:
     """The kernels of both passes for arguments such as these, whatever primitives a target has."""
-    given = [layout_of(value, settled=False) for value in values]
+    given = [known_layout(value, settled=False) for value in values]
     wanted = [isinstance(v, np.ndarray) and v.dtype.kind in "fV" for v in values]
     graph = differentiable_graph(function.callee)
     return fuse_pair(graph, given, requires_grad or wanted, KERNEL_POLICY, lambda primitive, dtype: True)
@@ -94,7 +94,7 @@ def run_fused(pair: FusedPair, values: list[Any], seeds: list[Any]) -> tuple[lis
     """Results, gradients by argument, and the kernels, each of which was verified."""
     gradient = pair.gradient
     outputs = run_program(pair.forward, values)
-    backward = pair.backward([None if seed is None else layout_of(seed, settled=False) for seed in seeds])
+    backward = pair.backward([None if seed is None else known_layout(seed, settled=False) for seed in seeds])
     given = [seeds[i] for i in gradient.input_vjps] + residuals_of(gradient, values, outputs)
     gradients = run_program(backward, given)
     kernels = [*pair.forward.kernels, *backward.kernels]

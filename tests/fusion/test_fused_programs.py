@@ -14,7 +14,7 @@ from array_programs import check_fused, fused, random_source
 from gradscript.compiler.fusion.fuse import Unfusable, fuse
 from gradscript.compiler.fusion.program import KernelStep
 from gradscript.compiler.kernel_ir.kernel import Reduce
-from gradscript.runtime.kernels.listing import layout_of
+from gradscript.runtime.kernels.listing import known_layout
 
 SUITE = gs.CompilationUnit(
     (Path(__file__).parents[2] / "benchmarks" / "suite.grad").read_text(encoding="utf-8"), "suite.grad"
@@ -116,7 +116,7 @@ def test_rows_are_picked_by_index() -> None:
 
 def test_branches_on_elements_are_refused() -> None:
     with pytest.raises(Unfusable, match="a branch depends on what is in tensors"):
-        fuse(UNIT.data_dependent.graph, [layout_of(draw(3), settled=False)], lambda primitive, dtype: True)
+        fuse(UNIT.data_dependent.graph, [known_layout(draw(3), settled=False)], lambda primitive, dtype: True)
 
 
 @pytest.mark.parametrize("flag", [True, False])
@@ -129,12 +129,12 @@ def test_flags_among_the_arguments_decide_branches(flag: bool) -> None:
 def test_a_loop_that_numbers_end_is_told_from_one_that_tensors_end() -> None:
     text = "def f(x, n: int):\n    while n > 0:\n        x = x * x\n        n -= 1\n    return x\n"
     with pytest.raises(Unfusable, match="until a number that it computes says so"):
-        fuse(gs.CompilationUnit(text).f.graph, [layout_of(draw(3), settled=False), 3], lambda primitive, dtype: True)
+        fuse(gs.CompilationUnit(text).f.graph, [known_layout(draw(3), settled=False), 3], lambda primitive, dtype: True)
 
 
 def test_long_chains_do_not_recurse() -> None:
     unit = gs.CompilationUnit("def f(x, y):\n" + "    x = torch.sin(x) * y\n" * 3000 + "    return x\n")
-    (kernel,) = fuse(unit.f.graph, [layout_of(draw(8), settled=False)] * 2, lambda primitive, dtype: True).kernels
+    (kernel,) = fuse(unit.f.graph, [known_layout(draw(8), settled=False)] * 2, lambda primitive, dtype: True).kernels
     assert len(kernel.body) > 6000
 
 

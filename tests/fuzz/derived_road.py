@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gradscript as gs
 from gradscript.authoring.derive.derivation import derivation_of
-from gradscript.authoring.derive.placing import replaced
+from gradscript.authoring.derive.placing import with_functions
 from gradscript.compiler.ir.graph import without_backward
 from gradscript.lang.source import Source
 from gradscript.runtime.face.function import Function
@@ -26,7 +26,7 @@ def derived_unit(subject: Subject, order: int = 1) -> gs.CompilationUnit:
             if not any(reason in str(error) for reason in _REFUSED):
                 raise
             continue
-        text = replaced(Source(text), {name: made})
+        text = with_functions(Source(text), {name: made})
         again = gs.derive(gs.CompilationUnit(text)[name], order)
         if again.rstrip("\n") != made.rstrip("\n"):
             raise Mismatch(f"derived\n{made}\nand derived again\n{again}")

@@ -19,7 +19,7 @@ from gradscript.compiler.autodiff.gradient import residuals_of
 from gradscript.compiler.fusion.fuse import pair_gradient
 from gradscript.compiler.types.dtypes import DType
 from gradscript.runtime.kernels import notices
-from gradscript.runtime.kernels.listing import layout_of
+from gradscript.runtime.kernels.listing import known_layout
 from kernel_reference import run_fused
 
 ROOT = Path(__file__).parents[2]
@@ -97,7 +97,7 @@ def _by_kernels(name: str, given: list[Any], seeds: list[Any]) -> tuple[list[Any
     """Values and gradients by the meaning of kernels, those between the rounds of a loop too."""
     callee, count = FUNCTIONS[name].callee, len(given)
     given = [*given, *(argument.default for argument in callee.schema.arguments[count:])]
-    layouts = [layout_of(value, settled=False) for value in given]
+    layouts = [known_layout(value, settled=False) for value in given]
     needs = [isinstance(value, np.ndarray) and value.dtype.kind == "f" for value in given]
     gradient = pair_gradient(differentiable_graph(callee), layouts, needs)
     with few_elements() as split:

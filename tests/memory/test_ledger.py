@@ -9,7 +9,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 from gradscript.runtime.execution.derivatives import derivatives_of
-from gradscript.runtime.memory.ledger import Ledger, arrays_in, owner, run_watched
+from gradscript.runtime.memory.ledger import Ledger, arrays_in, memory_owner, run_watched
 from gradscript.runtime.memory.measure import measure
 from gradscript.runtime.plans.build import PlanCache, build_plan
 from gradscript.runtime.plans.interpreter import execute, run_plan
@@ -141,11 +141,11 @@ def test_a_failure_is_told_as_ever() -> None:
 def test_owner_follows_views_to_the_end() -> None:
     base = np.zeros((4, 6))
     for view in (base[1:], base.T, base[:, :2].reshape(-1, 1)[:1], np.broadcast_to(base[0], (9, 6))):
-        key, nbytes = owner(view)
+        key, nbytes = memory_owner(view)
         if np.shares_memory(view, base):
             assert (key, nbytes) == (id(base), base.nbytes)
     windows = np.lib.stride_tricks.sliding_window_view(base, 3, axis=1)
-    assert owner(windows) == (id(base), base.nbytes)
+    assert memory_owner(windows) == (id(base), base.nbytes)
 
 
 def test_arrays_in_nested_values() -> None:

@@ -16,7 +16,7 @@ from gradscript.compiler.autodiff.flatten import flatten_signature
 from gradscript.compiler.autodiff.gradient import Gradient
 from gradscript.compiler.autodiff.requires_grad import answer_requires_grad
 from gradscript.compiler.autodiff.subgraphs import create_autodiff_subgraphs, inline_autodiff_subgraphs
-from gradscript.compiler.fusion.decompose import decompose, take_apart
+from gradscript.compiler.fusion.decompose import decompose, decompose_for_kernels
 from gradscript.compiler.fusion.groups import Parts, create_fusion_groups
 from gradscript.compiler.fusion.join_slices import join_slices
 from gradscript.compiler.fusion.refusals import keep_refusing
@@ -37,7 +37,7 @@ from gradscript.compiler.spelling.order import drop_unchanged, order_results
 from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT32
 from gradscript.compiler.types.open_sizes import Symbols
 from gradscript.compiler.types.types import TENSOR, UNDEFINED
-from gradscript.compiler.unparse.standalone import spelled, with_ops
+from gradscript.compiler.unparse.standalone import in_source_terms, with_ops
 from gradscript.runtime.execution.gradients import settle_for_shapes, specialized
 from gradscript.runtime.execution.uniform import Leaders, tie_to_one_shape
 
@@ -71,8 +71,11 @@ def _open(graph: Graph) -> Graph:
 
 
 REWRITES: tuple[tuple[Callable[..., Any], Callable[[Graph], Any]], ...] = (
-    *((one, one) for one in (drop_unchanged, order_results, decompose, take_apart, inline_autodiff_subgraphs)),
-    *((one, one) for one in (flatten_signature, all_defined, keep_refusing, with_ops, spelled)),
+    *(
+        (one, one)
+        for one in (drop_unchanged, order_results, decompose, decompose_for_kernels, inline_autodiff_subgraphs)
+    ),
+    *((one, one) for one in (flatten_signature, all_defined, keep_refusing, with_ops, in_source_terms)),
     (join_slices, _join_slices),
     (create_fusion_groups, _grouped),
     (create_autodiff_subgraphs, lambda graph: create_autodiff_subgraphs(graph, 1)),

@@ -106,6 +106,37 @@ def test_a_type_has_a_name_of_its_own() -> None:
     assert {name: places for name, places in found.items() if len(places) > 1}.keys() == {"GradPair"}
 
 
+FORMS = "an op on arrays, and the same op on tensors or on shapes"
+TEXTS = "what each of the languages that kernels are written in answers to those who plan and write them"
+SHARED_NAMES: dict[str, str] = {
+    "add_product_in_place": FORMS,
+    "add_select_in_place": FORMS,
+    "add_slice_in_place": FORMS,
+    "einsum_adjoint": FORMS,
+    "grad_add_product": FORMS,
+    "grad_add_select": FORMS,
+    "grad_add_slice": FORMS,
+    "cast": "a conversion: of arrays, and in the text of each language that kernels are written in",
+    "literal": "a number in the text of each language that is written: C, Triton, the source language",
+    "power": TEXTS,
+    "spelling": TEXTS,
+    "supports": TEXTS,
+    "load_module": "the text of kernels in C, or in Triton, made what can be called",
+}
+"""The functions whose names stand in several files, and what is the same about them."""
+
+
+def test_a_function_has_a_name_of_its_own() -> None:
+    """In the whole house, but a command of the command line, which goes by what it calls."""
+    found: dict[str, set[str]] = {}
+    for path in (path for room in ("lang", "compiler", "runtime", "authoring") for path in (ROOT / room).rglob("*.py")):
+        if path.parent != ROOT / "authoring" / "cli" / "commands":
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                    found.setdefault(node.name, set()).add(path.relative_to(ROOT).as_posix())
+    assert {name: places for name, places in found.items() if len(places) > 1}.keys() == SHARED_NAMES.keys()
+
+
 MOST_ENTRIES = 24
 MANY = ("tests", "tests/codegen/goldens/triton", "docs/ops")
 """A room for each room of the code; a text for each kernel; a page for each file of formulas."""

@@ -22,7 +22,7 @@ from gradscript.compiler.autodiff.differentiable import differentiable_graph
 from gradscript.compiler.fusion.fuse import Unfusable, fuse_pair
 from gradscript.compiler.recompute import policy
 from gradscript.compiler.shapes.propagate import ShapeError
-from gradscript.runtime.kernels.listing import layout_of
+from gradscript.runtime.kernels.listing import known_layout
 from program_generator import Programs
 
 POLICIES = ("save_all", "mirror", "min_cut", "recompute_all", "budget=24")
@@ -40,7 +40,7 @@ def on_arrays(function: gs.Function, values: Sequence[Any], spec: str) -> list[A
 
 
 def on_kernels(function: gs.Function, values: Sequence[Any], spec: str) -> list[Any]:
-    given = [layout_of(value, settled=True) for value in values]
+    given = [known_layout(value, settled=True) for value in values]
     wanted = [isinstance(value, np.ndarray) for value in values]
     graph = differentiable_graph(function.callee)
     pair = fuse_pair(graph, given, wanted, policy(spec), lambda primitive, dtype: True)

@@ -83,7 +83,7 @@ def _derived(path: str, names: Sequence[str], order: int, compare: bool, *, alon
     from ....lang.diagnostics import CompileError
     from ...derive.comparison import compared
     from ...derive.derivation import derive as derive_text
-    from ...derive.derivation import order_of
+    from ...derive.derivation import nesting_of_backwards
 
     found = Derived(path, named=names)
     try:
@@ -97,7 +97,7 @@ def _derived(path: str, names: Sequence[str], order: int, compare: bool, *, alon
         found.problem = problem.format_message()
         return found
     for function in functions:
-        if not _is_wanted(function, order_of(function), 0 if compare else order, bool(names)):
+        if not _is_wanted(function, nesting_of_backwards(function), 0 if compare else order, bool(names)):
             continue
         try:
             if compare:
@@ -119,14 +119,14 @@ def _is_wanted(function: Function, has: int, order: int, is_named: bool) -> bool
 def _write(found: Derived) -> None:
     """Put the derived texts in the place of the functions, from the last to the first."""
     from ....lang.source import Source
-    from ...derive.placing import replaced
+    from ...derive.placing import with_functions
 
     found.written = True
     if found.path == "-" or not found.texts:
         return
     path = Path(found.path)
     text = path.read_bytes().decode("utf-8")
-    path.write_bytes(replaced(Source(text, found.path), found.texts).encode("utf-8"))
+    path.write_bytes(with_functions(Source(text, found.path), found.texts).encode("utf-8"))
 
 
 def _print(found: Sequence[Derived]) -> None:

@@ -25,7 +25,7 @@ from ..options import JSON
 @JSON
 def doctor(as_json: bool) -> None:
     """Say what runs kernels on this machine, what does not, and how to get it."""
-    found = findings()
+    found = availabilities()
     if as_json:
         click.echo(json.dumps({f.name: {"ok": f.is_there, "found": f.said} for f in found}, indent=2))
     else:
@@ -41,7 +41,7 @@ class Availability:
     said: str
 
 
-def findings() -> list[Availability]:
+def availabilities() -> list[Availability]:
     """Everything that is asked after."""
     return [
         Availability("python", True, platform.python_version()),

@@ -87,7 +87,7 @@ def _settings(chosen: Sequence[str], ignored: Sequence[str], excluded: Sequence[
 def _linted(path: str, options: Callable[[Path], LintSettings], fix: bool, is_named: bool) -> Linted | None:
     """What is found in a file; None for one of a folder that is excluded."""
     from ....lang.diagnostics import CompileError
-    from ...lint.findings import fixed
+    from ...lint.findings import fixed_text
     from ...lint.linter import lint as lint_unit
 
     found = Linted(path)
@@ -102,7 +102,7 @@ def _linted(path: str, options: Callable[[Path], LintSettings], fix: bool, is_na
             if not fix or not edits or path == "-":
                 break
             source = edits[0].span.source
-            Path(path).write_bytes(fixed(source, edits).encode("utf-8", "surrogateescape"))
+            Path(path).write_bytes(fixed_text(source, edits).encode("utf-8", "surrogateescape"))
             found.fixed += len(edits)
     except CompileError as error:
         found.diagnostics = error.diagnostics

@@ -10,8 +10,8 @@ from ....compiler.kernel_ir.kernel import Kernel
 from ....compiler.scheduling.cpu import BLOCK, CpuSchedule, choose_cpu_schedule
 from ....compiler.scheduling.cpu import ProgramAxis as Programs
 from ....lang.light_dataclasses import dataclass
-from ..merging import merged
-from ..program_text import mentions
+from ..merging import merged_samples
+from ..program_text import mentions_name
 from ..sizes import NotASize, Sizes, SizeTerm
 
 _ARRAY = re.compile(r"^(\s*)(\w+) (\w+)\[(.+)\] __attribute__\(\(aligned\(\d+\)\)\);$")
@@ -48,9 +48,9 @@ def c_kernel(kernels: Sequence[Kernel], name: str, sizes: Sizes, names: Sequence
     bodies = [re.sub(r" simdlen\(\d+\)", "", body) for body in bodies]
     # What a kernel calls as a size is called is another variable.
     bodies = [re.sub(rf"\b({'|'.join(names) or '(?!)'})\b", r"\1_", body) for body in bodies]
-    found = merged([body.split("\n") for body in bodies], sizes)
-    needed = [n for n in names if any(mentions(line, n) for line in found.lines)]
-    idle = frozenset(n for n in _PARAMETERS if sum(mentions(line, n) for line in found.lines) < 2)
+    found = merged_samples([body.split("\n") for body in bodies], sizes)
+    needed = [n for n in names if any(mentions_name(line, n) for line in found.lines)]
+    idle = frozenset(n for n in _PARAMETERS if sum(mentions_name(line, n) for line in found.lines) < 2)
     lines = [_with_sizes(line, needed, idle) for line in found.lines]
     text = "\n".join(_on_heap(lines))
     if any(f.scratch for f in functions):

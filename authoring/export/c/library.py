@@ -48,7 +48,7 @@ static void gs_product(float *restrict out, const float *left, const float *righ
 _Writer = Callable[..., Iterator[str]]
 
 
-def written(loops: LoopWriter, steps: Sequence[ExternStep]) -> list[str]:
+def written_statements(loops: LoopWriter, steps: Sequence[ExternStep]) -> list[str]:
     """The statements of a step whose result is there already, contiguous. NoLoops where none are known."""
     step = steps[0]
     write = _WRITERS.get(step.node.kind)

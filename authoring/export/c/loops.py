@@ -12,7 +12,7 @@ from ....compiler.kernel_ir.layout import Layout, StridedView, views_of
 from ....compiler.ops.open_arrays import contiguous_strides
 from ....compiler.ops.registry import OPS
 from ....lang.light_dataclasses import dataclass, replace
-from ..sizes import NotASize, Sizes, at
+from ..sizes import NotASize, Sizes, operand_text
 
 OWN_NAMES = re.compile(r"i\d+|at\d*|total")
 """What loops call their variables."""
@@ -96,13 +96,13 @@ class LoopWriter:
         whole = self.tensor(next(a.name for a in step.arguments if isinstance(a, Ref)))
         for number, result in enumerate(step.results):
             offset = self.sizes.of([views[number].offset for views in found])
-            place = whole.name if offset.text == "0" else f"{whole.name} + {at(offset, 1)}"
+            place = whole.name if offset.text == "0" else f"{whole.name} + {operand_text(offset, 1)}"
             yield f"const {whole.type} *{self.name(result)} = {place};"
 
     # --- loops ---
 
     def size(self, values: Sequence[int], level: int = 1) -> str:
-        return at(self.sizes.of(values), level)
+        return operand_text(self.sizes.of(values), level)
 
     def place(self, tensor: Strided, names: Sequence[str]) -> str:
         """Where the element of these indices lies; a dimension of one element is the same for all."""

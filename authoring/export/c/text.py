@@ -30,13 +30,13 @@ from ....lang.diagnostics import CompileError, Diagnostic
 from ....lang.light_dataclasses import dataclass, field, replace
 from ....runtime.face.function import Function
 from ..plans import NoPlan, Passes, graph_of, kernel_policy, plans, walked_in_chunks
-from ..program_text import mentions
+from ..program_text import mentions_name
 from ..signature import ROWS, ExportSignature, SampleShape, signatures
-from ..sizes import NotASize, Sizes, at
+from ..sizes import NotASize, Sizes, operand_text
 from ..triton.kernels import renamed_like
 from .kernels import c_kernel
 from .library import PRODUCT
-from .library import written as library_lines
+from .library import written_statements as library_lines
 from .loops import OWN_NAMES, LoopWriter, NoLoops
 
 NOTE = (
@@ -188,7 +188,7 @@ class _Driver:
         self.module.prototypes.append(prototype)
         freed = [f"free({name});" for name in self.own]
         body = ["int32_t failed = 0;", *self.lines, *freed, "return failed;"]
-        unused = [f"(void){name};" for name in self.module.names if not any(mentions(line, name) for line in body)]
+        unused = [f"(void){name};" for name in self.module.names if not any(mentions_name(line, name) for line in body)]
         return "\n".join([prototype, "{", *(f"    {line}" for line in [*unused, *body]), "}", ""])
 
     def _parameters(self, program: Program) -> list[str]:
@@ -337,7 +337,7 @@ class _Driver:
     def _allocate(self, name: str, dtype: DType, counts: Sequence[int]) -> None:
         variable, type = self._name(name), self._type(dtype)
         count = self.sizes.of(counts)
-        self.lines.append(f"{type} *{variable} = malloc(sizeof({type}) * {at(count, 0)});")
+        self.lines.append(f"{type} *{variable} = malloc(sizeof({type}) * {operand_text(count, 0)});")
         self.lines.append(f"failed = {variable} ? failed : 2;")
         self.own.append(variable)
 
@@ -347,7 +347,9 @@ class _Driver:
         for program in schedule.programs:
             size = self.sizes.of([kernel.axis(program.axis).size for kernel in kernels])
             counts.append(
-                f"(({at(size, 1)} + {program.block - 1}) / {program.block})" if program.block else at(size, 0)
+                f"(({operand_text(size, 1)} + {program.block - 1}) / {program.block})"
+                if program.block
+                else operand_text(size, 0)
             )
         return " * ".join(counts) or "1"
 

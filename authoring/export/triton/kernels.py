@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ....compiler.codegen.triton.layout import Dimension, layout_of
+from ....compiler.codegen.triton.layout import Dimension, triton_layout
 from ....compiler.codegen.triton.module import constants, emit_triton, parameter_names
 from ....compiler.codegen.wrapping import in_docstring
 from ....compiler.kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder
@@ -16,10 +16,10 @@ from ....compiler.scheduling.schedule import LoopedRow, Row, Schedule, Serial, c
 from ....compiler.scheduling.strides import is_across
 from ....compiler.scheduling.tiles import held_points
 from ....lang.light_dataclasses import dataclass, replace
-from ..merging import merged
-from ..python_text import wrapped
+from ..merging import merged_samples
+from ..python_text import wrapped_line
 from ..signature import ROWS
-from ..sizes import NotASize, Sizes, SizeTerm, at
+from ..sizes import NotASize, Sizes, SizeTerm, operand_text
 from .interpretable import interpretable
 from .math import without_library
 
@@ -69,7 +69,7 @@ class _KernelFunction:
         helpers = parts[0][:-1]
         if any(part[:-1] != helpers for part in parts):
             raise NotASize("the samples need other helpers")
-        found = merged([self._inner(part[-1]) for part in parts], self.sizes)
+        found = merged_samples([self._inner(part[-1]) for part in parts], self.sizes)
         lines = [self._named_counts(line) for line in found.lines]
         sizes = [size_parameter(axis) for axis in passed_sizes(self.kernels[0])]
         lines = interpretable(lines, [ROWS, *sizes, *self.passed.values()])
@@ -89,7 +89,7 @@ class _KernelFunction:
         own_math: dict[str, None] = {}
         lines = [without_library(line, own_math) for line in lines]
         called = [without_library(helper, own_math) for helper in helpers]
-        text = [*wrapped(decorator, ""), *wrapped(f"def {self.name}({', '.join(parameters)}):", "")]
+        text = [*wrapped_line(decorator, ""), *wrapped_line(f"def {self.name}({', '.join(parameters)}):", "")]
         text += self._docstring()
         text += [part for line in lines for part in _wrapped(self._widened(line))]
         counts = {name: f"triton.cdiv({text})" for text, name in self.passed.items()}
@@ -161,7 +161,7 @@ class _KernelFunction:
         terms = [term for term in terms if term.text != "1"] or terms
         if len(terms) == 1:
             return terms[0]
-        return SizeTerm((), " * ".join(at(term, 1) for term in terms), frozenset(), 1)
+        return SizeTerm((), " * ".join(operand_text(term, 1) for term in terms), frozenset(), 1)
 
     def _blocks(self) -> dict[str, str]:
         """Block sizes by name; of whole rows, the power of two that holds one."""
@@ -186,7 +186,7 @@ class _KernelFunction:
     # --- the grid ---
 
     def _grid(self) -> tuple[str, ...]:
-        layouts = [layout_of(k, s).dimensions for k, s in zip(self.kernels, self.schedules, strict=True)]
+        layouts = [triton_layout(k, s).dimensions for k, s in zip(self.kernels, self.schedules, strict=True)]
         programs = ["1", "1", "1"]
         for dimensions in zip(*layouts, strict=True):
             if dimensions[0].kind == "program":
@@ -240,7 +240,7 @@ def _wrapped(line: str) -> list[str]:
     margin = line[: len(line) - len(line.lstrip())]
     if not line.strip() or '"""' in line:
         return [line.rstrip()]
-    return wrapped(line.lstrip(), margin)
+    return wrapped_line(line.lstrip(), margin)
 
 
 def renamed_like(kernel: Kernel, first: Kernel) -> Kernel:

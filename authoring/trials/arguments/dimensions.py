@@ -55,7 +55,7 @@ def _companies(place: DimensionPlace, alike: Sequence[DimensionPlace]) -> Iterat
 
 def _moves(shapes: ShapeList, group: Sequence[DimensionPlace], fits: Fits) -> bool:
     size = _size(shapes, group[0])
-    return any(fits(resized(shapes, group, other)) for other in (size + 1, 2 * size + 2))
+    return any(fits(with_dimension(shapes, group, other)) for other in (size + 1, 2 * size + 2))
 
 
 def sizes_to_try(
@@ -66,12 +66,12 @@ def sizes_to_try(
     for group in groups:
         others = {n for i, s in enumerate(unlike) for a, n in enumerate(s) if (i, a) not in group} | {0, 1}
         if _size(unlike, group[0]) in others:
-            moved = (resized(unlike, group, n) for n in (2, *LARGER) if n not in others)
+            moved = (with_dimension(unlike, group, n) for n in (2, *LARGER) if n not in others)
             unlike = next(filter(fits, moved), unlike)
     yield unlike
     for group in groups:
-        yield from (resized(unlike, group, n) for n in (*SIZES, *named))
-        yield next(filter(fits, (resized(unlike, group, n) for n in (4, 6, 8, 5))), unlike)
+        yield from (with_dimension(unlike, group, n) for n in (*SIZES, *named))
+        yield next(filter(fits, (with_dimension(unlike, group, n) for n in (4, 6, 8, 5))), unlike)
 
 
 def batched(shapes: ShapeList) -> Iterator[ShapeList]:
@@ -82,7 +82,7 @@ def batched(shapes: ShapeList) -> Iterator[ShapeList]:
         yield tuple(shape[1:] for shape in shapes)
 
 
-def resized(shapes: ShapeList, group: Sequence[DimensionPlace], size: int) -> ShapeList:
+def with_dimension(shapes: ShapeList, group: Sequence[DimensionPlace], size: int) -> ShapeList:
     """The shapes with every dimension of a group at another size."""
     changed: list[Shape] = []
     for i, shape in enumerate(shapes):

@@ -36,11 +36,11 @@ def examples_beside(function: Function) -> list[ArgumentExample] | None:
     arguments = function.schema.arguments
     named = [argument.name for argument in arguments if argument.keyword_only]
     first = len(arguments) - len(named)
-    calls = calls_of(found, len(arguments))
+    calls = example_calls(found, len(arguments))
     return [(args[:first], dict(zip(named, args[first:], strict=False))) for args in calls]
 
 
-def calls_of(found: Any, count: int) -> list[tuple[Any, ...]]:
+def example_calls(found: Any, count: int) -> list[tuple[Any, ...]]:
     """The arguments of each call in what an examples function returned, for a function of `count` parameters."""
     if isinstance(found, list) or (isinstance(found, tuple) and all(isinstance(item, tuple) for item in found)):
         return [item if isinstance(item, tuple) else (item,) for item in found]

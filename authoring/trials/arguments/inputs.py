@@ -27,7 +27,18 @@ from .dimensions import batched, sizes_to_try, tied_dimensions
 from .draws import Rng
 from .recipes import ExampleEntry, PlainEntry, Recipe, RecipeEntry, TensorEntry, tensor_entry
 from .samples import INDICES, MASKS, choices, holds_tensors, is_dtype, looks_like_data
-from .shapes import STRUCTURED, ShapeList, beside, broadcast, candidates, equal, is_stretched, kind_of, mixed, signature
+from .shapes import (
+    STRUCTURED,
+    ShapeList,
+    beside,
+    candidate_shapes,
+    equal_shapes,
+    is_stretched,
+    kind_of_shapes,
+    mixed,
+    one_smaller,
+    shape_signature,
+)
 
 SECONDS = 6.0
 """The search for the first fit gives up after so long, of its own time: what else a machine does decides nothing."""
@@ -196,11 +207,11 @@ class InputSearch:
         if self.subject.is_pointwise:
             limits["mixed"] = POINTWISE_MIXED
         found: list[Recipe] = []
-        seen = {(signature(first.shapes), len(set(first.shapes)))}
+        seen = {(shape_signature(first.shapes), len(set(first.shapes)))}
         deadline = time.thread_time() + SECONDS / 3
         for shapes in self._variations(first, len(present)):
-            kind = kind_of(shapes)
-            key = (signature(shapes), len(set(shapes)))
+            kind = kind_of_shapes(shapes)
+            key = (shape_signature(shapes), len(set(shapes)))
             if key in seen or limits[kind] <= 0:
                 continue
             recipe = first.with_shapes(shapes)
@@ -239,17 +250,19 @@ class InputSearch:
 
     def _alike(self, first: Recipe, count: int) -> ShapeList | None:
         """One shape for all tensors, of two dimensions or more, if it fits."""
-        return next((s for s in equal(count) if len(s[0]) >= 2 and self.fits(first.with_shapes(s))), None)
+        return next((s for s in equal_shapes(count) if len(s[0]) >= 2 and self.fits(first.with_shapes(s))), None)
 
     def _candidates(self, count: int) -> Iterator[ShapeList]:
         given = dict.fromkeys(e.value.shape for e in self.given.values() if isinstance(e, ExampleEntry))
-        return chain(beside(list(given), count), candidates(count, self.subject.is_pointwise))
+        return chain(beside(list(given), count), candidate_shapes(count, self.subject.is_pointwise))
 
     def _variations(self, first: Recipe, count: int) -> Iterator[ShapeList]:
         """Shapes to try once one assignment fits: broadcasting only if tensors of equal shapes go together."""
         if count <= 1 or self.subject.is_pointwise:
             return self._candidates(count)
-        return chain(STRUCTURED.get(count, ()), equal(count), broadcast(count) if self._alike(first, count) else ())
+        return chain(
+            STRUCTURED.get(count, ()), equal_shapes(count), one_smaller(count) if self._alike(first, count) else ()
+        )
 
     def _is_natural(self, recipe: Recipe, first: Recipe) -> bool:
         """Indices keep the dimensions of the first fit, and masks are not what the numbers are broadcast to."""
@@ -257,7 +270,7 @@ class InputSearch:
         if not any(e.is_data for e in tensors):
             return True
         if any(e.domain not in MASKS and e.is_data for e in tensors):
-            return signature(recipe.shapes) == signature(first.shapes)
+            return shape_signature(recipe.shapes) == shape_signature(first.shapes)
         return not is_stretched(tuple(e.shape for e in tensors if not e.is_data), recipe.shapes)
 
     def _other_domains(self, first: Recipe) -> list[Recipe]:

@@ -12,7 +12,7 @@ from ....compiler.types.types import ListType, Type, strip_optional
 from ....lang.light_dataclasses import dataclass, replace
 from ..leaves import is_floating, map_arrays
 from .draws import Rng
-from .samples import DATA, DOMAINS, INDICES, like
+from .samples import DATA, DOMAINS, INDICES, example_like
 from .shapes import ShapeList
 
 
@@ -51,7 +51,7 @@ class ExampleEntry:
     value: Any
 
     def make(self, rng: Rng, attempt: int) -> Any:
-        return map_arrays(self.value, lambda array: like(rng, array.astype(np.float64), attempt))
+        return map_arrays(self.value, lambda array: example_like(rng, array.astype(np.float64), attempt))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +69,7 @@ class FixedEntry:
 RecipeEntry: TypeAlias = TensorEntry | PlainEntry | ExampleEntry | FixedEntry
 
 
-def entry_of(value: Any) -> RecipeEntry:
+def recipe_entry(value: Any) -> RecipeEntry:
     """The entry of an argument as it was given."""
     return ExampleEntry(value) if isinstance(value, np.ndarray) else PlainEntry(value)
 
@@ -127,7 +127,7 @@ class Recipe:
 
     def describe(self, names: Sequence[str]) -> str:
         """What is tried, in one line: `x: (2, 3), dim: -1`."""
-        shown = [f"{name}: {describe(value)}" for name, value in zip(names, map(_shown, self.entries), strict=True)]
+        shown = [f"{name}: {short_text(value)}" for name, value in zip(names, map(_shown, self.entries), strict=True)]
         note = [] if self.dtype == "float64" else [self.dtype]
         return ", ".join(shown + note)
 
@@ -145,14 +145,14 @@ class _Text(str):
     __slots__ = ()
 
 
-def describe(value: Any) -> str:
+def short_text(value: Any) -> str:
     """A value in a few characters: the shape of an array, a number itself."""
     if isinstance(value, _Text):
         return str(value)
     if isinstance(value, np.ndarray):
         return _shape_text(value.shape) if is_floating(value) else f"{_shape_text(value.shape)} {value.dtype}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(describe(item) for item in value)}]"
+        return f"[{', '.join(short_text(item) for item in value)}]"
     return repr(value)
 
 

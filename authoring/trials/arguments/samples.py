@@ -102,7 +102,7 @@ DATA = (*INDICES, *MASKS)
 """Domains whose arrays are no floating numbers."""
 
 
-def like(rng: Rng, array: Array, attempt: int) -> Array:
+def example_like(rng: Rng, array: Array, attempt: int) -> Array:
     """An array for an example: a constant one stands for its shape, another is moved a little on a retry."""
     flat = array.ravel()
     if flat.size > 1 and (flat == flat[0]).all():

@@ -94,13 +94,13 @@ MIXED = 1200
 _REDUCED: tuple[Shape, ...] = ((3,), (2, 1), (1, 3), (), (1,))
 
 
-def equal(count: int) -> Iterator[ShapeList]:
+def equal_shapes(count: int) -> Iterator[ShapeList]:
     """All tensors of one shape."""
     for shape in SINGLE if count == 1 else ((2, 3), (2, 2, 3), (), (3,), (1,), (0, 3)):
         yield (shape,) * count
 
 
-def broadcast(count: int) -> Iterator[ShapeList]:
+def one_smaller(count: int) -> Iterator[ShapeList]:
     """One tensor smaller than the others, each in turn; and each stretched along another dimension."""
     for shape in _REDUCED:
         for i in range(count):
@@ -117,16 +117,16 @@ def structured(count: int) -> Iterator[ShapeList]:
         yield from product(((4, 4), (4,), ()), repeat=count)
 
 
-def candidates(count: int, pointwise: bool = False) -> Iterator[ShapeList]:
+def candidate_shapes(count: int, pointwise: bool = False) -> Iterator[ShapeList]:
     """Every assignment of shapes to `count` tensors worth trying, likely ones first, none twice."""
     seen: set[ShapeList] = set()
     sources: list[Iterable[ShapeList]]
     if count == 1:
-        sources = [equal(1)]
+        sources = [equal_shapes(1)]
     elif pointwise:
-        sources = [equal(count), broadcast(count), structured(count)]
+        sources = [equal_shapes(count), one_smaller(count), structured(count)]
     else:
-        sources = [STRUCTURED.get(count, ()), equal(count), broadcast(count), structured(count)]
+        sources = [STRUCTURED.get(count, ()), equal_shapes(count), one_smaller(count), structured(count)]
     for source in sources:
         for shapes in source:
             if shapes not in seen:
@@ -153,7 +153,7 @@ def mixed(count: int) -> Iterator[ShapeList]:
         yield tuple(draw.choice(pool) for _ in range(count))
 
 
-def kind_of(shapes: ShapeList) -> str:
+def kind_of_shapes(shapes: ShapeList) -> str:
     """What an assignment of shapes exercises, in a word."""
     if any(0 in shape for shape in shapes):
         return "empty"
@@ -162,7 +162,7 @@ def kind_of(shapes: ShapeList) -> str:
     return "mixed"
 
 
-def signature(shapes: ShapeList) -> tuple[tuple[str, ...], ...]:
+def shape_signature(shapes: ShapeList) -> tuple[tuple[str, ...], ...]:
     """Ranks, and which dimensions have size 1 or 0: shapes of one signature are alike to most functions."""
     return tuple(tuple("0" if n == 0 else "1" if n == 1 else "n" for n in shape) for shape in shapes)
 

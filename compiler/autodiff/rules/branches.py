@@ -64,7 +64,7 @@ def sure_type(value: Value) -> Type:
     return TensorType(None, type.rank) if isinstance(type, TensorType) and not is_sure(value) else type
 
 
-def run_backward(
+def copy_backward(
     builder: Builder,
     gradient: Gradient,
     vjps: dict[int, Value],
@@ -113,7 +113,7 @@ class BranchRule:
     ) -> dict[int, Value]:
         outputs = dict(enumerate([*self.node.outputs[: gradient.num_real_outputs], *extra]))
         vjps = {i: by_value[v] for i, v in outputs.items() if v in by_value}
-        return run_backward(builder, gradient, vjps, self.outside, outputs)
+        return copy_backward(builder, gradient, vjps, self.outside, outputs)
 
 
 def prepare_branch(node: Node, graph: Graph, active: set[Value], differentiate: Differentiate, *, lacks: bool) -> Walk:

@@ -23,7 +23,7 @@ from ...ops.registry import OPS, Trait
 from ...types.types import INT, UNDEFINED, ListType, Type, is_differentiable, is_tensor, unify
 from ..gradient import Gradient
 from ..reverse import Reverse, gradient_type
-from .branches import Differentiate, body_graph, owner, run_backward
+from .branches import Differentiate, body_graph, copy_backward, owner
 from .retold import holds_numbers, retold
 
 
@@ -170,7 +170,7 @@ def _reverse_round(
             # A value that is kept may be one that the next round starts from: its gradients meet.
             more = b.op("prim::grad_item", kept.gradients[values], place)
             vjps[i] = _sum(b, vjps[i], more) if i in vjps else more
-    found = run_backward(b, round.gradient, vjps, inputs, outputs)
+    found = copy_backward(b, round.gradient, vjps, inputs, outputs)
     results: list[Value] = []
     for k in state:
         gradient = found[1 + k]

@@ -66,7 +66,7 @@ class PairRule:
         self, builder: Builder, reverse: Reverse, gradients: Sequence[Value], wanted: Sequence[int]
     ) -> list[Value]:
         outputs = [self.node.outputs[i] for i in self.pair.grad_outputs]
-        if len(gradients) > 1 or (isinstance(gradients[0].type, ListType) and not moves_values(self._schema())):
+        if len(gradients) > 1 or (isinstance(gradients[0].type, ListType) and not moves_elements(self._schema())):
             gradients = [materialize(builder, g, v) for g, v in zip(gradients, outputs, strict=True)]
         if self.pair.second is not None:
             results = call_backward(
@@ -76,8 +76,8 @@ class PairRule:
             results = inline_backward(builder, self.pair, self.context, gradients)
         if "::" in self.name:
             self._point_at_call(builder)
-            return [unwrapped(builder, results[i]) for i in wanted]
-        return [self._fitted(builder, i, unwrapped(builder, results[i])) for i in wanted]
+            return [unwrapped_gradient(builder, results[i]) for i in wanted]
+        return [self._fitted(builder, i, unwrapped_gradient(builder, results[i])) for i in wanted]
 
     def _fitted(self, builder: Builder, index: int, gradient: Value) -> Value:
         """A user's gradient in the shape of its input: where the input was broadcast, the sum over what it was
@@ -124,13 +124,13 @@ def _has_size(gradient: Value, primal: Value) -> bool:
     return size.kind == "aten::size" and size.inputs[0] is primal
 
 
-def moves_values(schema: FunctionSchema | None) -> bool:
+def moves_elements(schema: FunctionSchema | None) -> bool:
     """Whether an op only moves the elements of lists about: gradients of elements may be undefined then."""
     types = [strip_optional(result.type) for result in schema.returns] if schema is not None else []
     return any(isinstance(type.element if isinstance(type, ListType) else type, VariableType) for type in types)
 
 
-def unwrapped(builder: Builder, gradient: Value) -> Value:
+def unwrapped_gradient(builder: Builder, gradient: Value) -> Value:
     """A formula may type a gradient Optional; where the input is there, so is the gradient."""
     return builder.unwrap(gradient) if isinstance(gradient.type, OptionalType) else gradient
 

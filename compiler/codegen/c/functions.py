@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...types.dtypes import FLOAT32, FLOAT64
-from .math import definitions, has
+from .math import definitions, has_function
 
 _COMPOSED = {
     "rsqrt": "1 / sqrtF(x)",
@@ -15,13 +15,13 @@ _COMPOSED = {
 _OF_TWO = frozenset(("pow", "atan2", "hypot"))
 
 
-def functions_of(names: Iterable[str]) -> list[str]:
+def function_texts(names: Iterable[str]) -> list[str]:
     """The texts of functions `gs_NAME_f32` or `gs_NAME_f64`, with what they call."""
     ours: list[str] = []
     others: list[str] = []
     for name in names:
         primitive, _, ending = name.removeprefix("gs_").rpartition("_")
-        is_ours = has(primitive, FLOAT64 if ending == "f64" else FLOAT32)
+        is_ours = has_function(primitive, FLOAT64 if ending == "f64" else FLOAT32)
         (ours if is_ours else others).append(name)
     return [*([definitions(ours)] if ours else []), *map(_of_the_library, others)]
 

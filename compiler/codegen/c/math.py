@@ -46,7 +46,7 @@ def helper(primitive: str, dtype: DType) -> str:
     return f"gs_{primitive}_{SUFFIXES[dtype]}"
 
 
-def has(primitive: str, dtype: DType) -> bool:
+def has_function(primitive: str, dtype: DType) -> bool:
     """Whether there is a function for a primitive on operands of a dtype."""
     return dtype in SUFFIXES and helper(primitive, dtype) in _library()
 

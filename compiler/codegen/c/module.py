@@ -38,7 +38,7 @@ from ...types.open_sizes import is_open
 from ..naming import Names
 from ..text import Unsupported
 from .body import INDENT, CBody
-from .functions import functions_of
+from .functions import function_texts
 from .helpers import HALVES, PRELUDE, mentioned, needs_halves, text_of
 from .positions import CPositions
 from .primitives import KEPT, STORED, TYPES, supports
@@ -112,7 +112,7 @@ def _helper_texts(names: Iterable[str]) -> list[str]:
 
     for name in names:
         add(name)
-    return [*functions_of(mathematical), *found.values()]
+    return [*function_texts(mathematical), *found.values()]
 
 
 def emit_function(

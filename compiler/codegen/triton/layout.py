@@ -143,7 +143,7 @@ def taken_in_parts(kernel: Kernel, schedule: Schedule) -> RowParts:
     return in_parts(kernel, schedule.parts) if next_power(row.size) > schedule.columns else RowParts(kernel)
 
 
-def layout_of(kernel: Kernel, schedule: Schedule) -> TritonLayout:
+def triton_layout(kernel: Kernel, schedule: Schedule) -> TritonLayout:
     """The dimensions that a schedule cuts a kernel into; no dimension has no axes."""
     kernel = taken_in_parts(kernel, schedule).kernel
     parallel, reduction = kernel.with_role("parallel"), kernel.with_role("reduction")

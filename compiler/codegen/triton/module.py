@@ -46,11 +46,11 @@ from ...types.dtypes import (
 from ...types.open_sizes import is_open
 from ..naming import Names
 from ..text import Unsupported
-from ..wrapping import WIDTH, in_docstring, wrapped
+from ..wrapping import WIDTH, in_docstring, wrapped_call
 from .body import INDENT, TritonBody
 from .expressions import OpenLines, is_sine
 from .helpers import HELPERS, with_mentioned
-from .layout import Dimension, TritonLayout, layout_of, taken_in_parts
+from .layout import Dimension, TritonLayout, taken_in_parts, triton_layout
 from .open_numbers import OpenNumbers
 from .primitives import TYPES, supports
 
@@ -66,8 +66,8 @@ __all__ = [
     "grid",
     "most_registers",
     "parameter_names",
-    "signature",
     "supports",
+    "triton_signature",
 ]
 
 REGISTERS = 65_536
@@ -96,7 +96,7 @@ _TYPE_NAMES = {
 def grid(kernel: Kernel, schedule: Schedule) -> tuple[int, int, int]:
     """The programs to launch; a 0 among them says that there is nothing to do."""
     programs = [1, 1, 1]
-    for dimension in layout_of(kernel, schedule).dimensions:
+    for dimension in triton_layout(kernel, schedule).dimensions:
         if dimension.kind == "program":
             programs[dimension.grid] = dimension.programs
     return programs[0], programs[1], programs[2]
@@ -104,7 +104,7 @@ def grid(kernel: Kernel, schedule: Schedule) -> tuple[int, int, int]:
 
 def constants(kernel: Kernel, schedule: Schedule) -> dict[str, int]:
     """The block sizes by the names of their parameters."""
-    return {d.label: d.block for d in _labelled(layout_of(kernel, schedule))}
+    return {d.label: d.block for d in _labelled(triton_layout(kernel, schedule))}
 
 
 def most_registers(num_warps: int, wanted: int = MAX_REGISTERS) -> int:
@@ -143,7 +143,7 @@ def parameter_names(kernel: Kernel) -> list[str]:
     ]
 
 
-def signature(kernel: Kernel, schedule: Schedule) -> dict[str, str | int]:
+def triton_signature(kernel: Kernel, schedule: Schedule) -> dict[str, str | int]:
     """Every parameter in order → Triton's name of its type, or the number that a block size is."""
     types = [f"*{_TYPE_NAMES[buffer.dtype]}" for buffer in kernel.buffers]
     types += ["i32" for _ in passed_sizes(kernel)]
@@ -179,7 +179,7 @@ def emit_for_open_sizes(kernel: Kernel, schedule: Schedule, width: int = WIDTH) 
     if isinstance(schedule, Flat | Tiled) and any(map(is_sine, kernel.body)):
         # Threads wait for each other to ask for large angles; what is loaded is on its way by then.
         kernel = kernel.with_body(with_early_loads(kernel.body))
-    layout = layout_of(kernel, schedule)
+    layout = triton_layout(kernel, schedule)
     padded = [d.names for d in layout.dimensions if d.is_masked and d.kind != "program"]
     if padded:
         kernel = kernel.with_body(choose_others(kernel.body, padded))
@@ -245,7 +245,7 @@ class _TritonModule:
         parameters += [f"{d.label}: tl.constexpr" for d in _labelled(self.layout)]
         quoted = ", ".join(f'"{name}"' for name in [*self._plain_sizes(lines), *numbers])
         decorator = f"@triton.jit(do_not_specialize=[{quoted}])" if quoted else "@triton.jit"
-        return [decorator, *wrapped(f"def {self.function}({', '.join(parameters)}):", "", self.width)]
+        return [decorator, *wrapped_call(f"def {self.function}({', '.join(parameters)}):", "", self.width)]
 
     def _plain_sizes(self, lines: Sequence[str]) -> list[str]:
         """Those of which nothing depends on whether 16 divides them: where last chunks end, and what is not used."""
@@ -284,7 +284,7 @@ class _TritonModule:
             if phase.loop:
                 self._loop(phase.loop, scope)
         header = [*self._casts(), *self._definitions(scope.used, loop, False)]
-        lines = [part for line in [*header, *scope.lines] for part in wrapped(line, INDENT, self.width)]
+        lines = [part for line in [*header, *scope.lines] for part in wrapped_call(line, INDENT, self.width)]
         return lines or [f"{INDENT}pass"]
 
     def _loop(self, statements: list[Statement], scope: OpenLines) -> None:

@@ -12,7 +12,7 @@ from ...ir.node import Value
 from ...ops.registry import OPS
 from ...spelling.advice import for_function, for_member, for_module, for_name
 from ...spelling.functions import FUNCTIONS_ONLY
-from ...spelling.names import BUILTINS, MODULES, OWN, PLAIN_TOO, names_of, op_name
+from ...spelling.names import BUILTINS, MODULES, OWN, PLAIN_TOO, names_in_module, op_name
 from ...spelling.overloads import Argued
 from ...types.types import (
     BOOL,
@@ -42,10 +42,10 @@ from ..spellings import (
     SYMBOLS,
     asks_in_place,
     functional_arguments,
+    indices_spelling,
     meaningful,
     symbol_for,
     with_dropout,
-    with_indices,
     with_keywords,
     with_receiver,
 )
@@ -158,7 +158,7 @@ def _call_module(e: Emitter, node: ast.Call, function: ast.Attribute, module: st
         name = op_name(module, function.name[:-1])
         return emit_in_place(e, node, name or "", (yield emit_arguments(e, node)), f"{module}.{function.name}")
     if name is None:
-        notes = for_module(f"{module}.{function.name}") or did_you_mean(function.name, names_of(module))
+        notes = for_module(f"{module}.{function.name}") or did_you_mean(function.name, names_in_module(module))
         raise e.fail("E202", f"unknown operator '{module}.{function.name}'", function.name_span, *notes)
     if module == "warnings":
         return (yield emit_warn(e, node))
@@ -188,7 +188,7 @@ def emit_named(e: Emitter, node: ast.Call, name: str, arguments: Sequence[Argued
         # `torch.erf(2.0)` is `math.erf(2.0)`, as in TorchScript.
         name = f"math_{name}" if OPS.overloads(f"math_{name}") else name
     arguments = with_keywords(name, arguments)
-    name = with_indices(name, arguments)
+    name = indices_spelling(name, arguments)
     return emit_resolved(e, node, name, meaningful(name, arguments), what)
 
 
@@ -254,6 +254,6 @@ def _call_method(e: Emitter, node: ast.Call, function: ast.Attribute) -> Walk:
         notes = for_function(name) or for_member(name) or did_you_mean(name, _methods())
         notes = (f"its elements are {', '.join(fields)}",) if fields else notes
         raise e.fail("E202", f"{described(receiver.type)} has no method '{name}'", function.name_span, *notes)
-    name = with_indices(name, arguments)
+    name = indices_spelling(name, arguments)
     arguments = with_receiver(name, subject, meaningful(name, arguments))
     return emit_resolved(e, node, name, arguments, f"method '{name}'")

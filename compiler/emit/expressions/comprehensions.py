@@ -11,7 +11,7 @@ from ..emitter import Emitter
 from ..expected import take_type
 from ..truth import refine
 from .conditions import emit_condition
-from .iteration import as_list, follow_lists, iterate
+from .iteration import follow_length, iterate, zipped_as_list
 from .targets import emit_target
 
 
@@ -21,7 +21,7 @@ def emit_list_comprehension(e: Emitter, node: ast.ListComp) -> Walk:
     if iteration.items is not None:
         if not iteration.items:
             return empty
-        iteration = as_list(e, node.iterable, iteration)
+        iteration = zipped_as_list(e, node.iterable, iteration)
     trips = iteration.length
     assert trips is not None
     loop = e.at(node).node("prim::Loop", [trips, e.builder.constant(True), empty], blocks=1)
@@ -38,7 +38,7 @@ def emit_list_comprehension(e: Emitter, node: ast.ListComp) -> Walk:
         else:
             result = yield _collect_if(e, node, empty, collected)
         e.builder.returns(e.builder.constant(True), result)
-    follow_lists(e, loop, iteration)
+    follow_length(e, loop, iteration)
     return loop.add_output(collected.type)
 
 

@@ -113,7 +113,7 @@ def _over_zip(e: Emitter, node: ast.Call) -> Walk:
     if len(known) == len(parts):
         items = [e.at(node).tuple(item) for item in zip(*known, strict=False)]
         return Iteration(None, parts[0].item, tuple(items))
-    parts = [as_list(e, node, part) for part in parts]
+    parts = [zipped_as_list(e, node, part) for part in parts]
     lengths = [part.length for part in parts if part.length is not None]
     shortest = lengths[0]
     for length in lengths[1:]:
@@ -138,7 +138,7 @@ def _over_reversed(e: Emitter, node: ast.Call) -> Walk:
     return Iteration(inner.length, lambda index: inner.item(e.builder.op("aten::sub.int", last, index)))
 
 
-def as_list(e: Emitter, node: ast.Expr, part: Iteration) -> Iteration:
+def zipped_as_list(e: Emitter, node: ast.Expr, part: Iteration) -> Iteration:
     """A tuple zipped with a list is run over as a list."""
     if part.items is None:
         return part
@@ -158,7 +158,7 @@ _CALLS: dict[str, Callable[[Emitter, ast.Call], Walk]] = {
 }
 
 
-def follow_lists(e: Emitter, loop: Node, iteration: Iteration) -> None:
+def follow_length(e: Emitter, loop: Node, iteration: Iteration) -> None:
     """Where the body changes the length of a list that the loop runs over, each round looks whether there is more."""
     written = [n.inputs[0] for n in walk(loop.blocks[0].nodes) if n.kind == WRITE]
     if not any(may_be_one(target, watched) for target in written for watched in iteration.lists):

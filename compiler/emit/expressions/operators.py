@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....lang import ast
-from ...analysis.python_tuples import differ_in_kind, is_list
+from ...analysis.python_tuples import differ_in_kind, is_python_list
 from ...ir.node import Value
 from ...spelling.operators import COMPARE, MIRRORED, binary_op
 from ...spelling.overloads import Argued
@@ -12,7 +12,7 @@ from ..emitter import Emitter
 from ..resolve import emit_resolved, with_float_base
 from ..truth import truth_of
 from .strings import emit_percent
-from .tuples import joined
+from .tuples import joined_tuples
 
 
 def emit_binary(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argued, *, extends: bool = False) -> Value:
@@ -24,8 +24,8 @@ def emit_binary(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argu
     if op == "%" and left.value.type == STR:
         return emit_percent(e, node, left, right)
     if op == "+" and isinstance(left.value.type, TupleType) and isinstance(right.value.type, TupleType):
-        return joined(e, node, left.value, right.value)
-    if op == "+" and not (extends and is_list(left.value)):
+        return joined_tuples(e, node, left.value, right.value)
+    if op == "+" and not (extends and is_python_list(left.value)):
         _require_alike(e, node, left, right)
     found = binary_op(op, left.value.type, right.value.type)
     if found is None:
@@ -80,7 +80,7 @@ def _require_one_kind(e: Emitter, node: ast.Syntax, op: str, left: Value, right:
         note = "in Python sizes are a tuple, which is equal to no list: write `(2, 3)` for `[2, 3]`, or `list(x.shape)`"
         raise e.fail("E203", f"operator '{op}' does not take sizes and a list", node.span, note)
     types = {type(left.type): left, type(right.type): right}
-    if types.keys() == {ListType, TupleType} and is_list(types[ListType]):
+    if types.keys() == {ListType, TupleType} and is_python_list(types[ListType]):
         note = "in Python no list is equal to a tuple: write both in brackets, or both in parentheses"
         raise e.fail("E203", f"operator '{op}' does not take a list and a tuple", node.span, note)
 

@@ -22,10 +22,10 @@ def called_outside(e: Emitter, node: ast.Call, dotted: str) -> Callee | ast.Call
         case Callee():
             return e.unit.import_function(found)
         case Alias():
-            return ast.Call(node.span, renamed(node.function, found.name), node.args, node.keywords)
+            return ast.Call(node.span, with_dotted_name(node.function, found.name), node.args, node.keywords)
         case OutsideConstant():
             raise e.fail("E204", f"'{dotted}' is {found.value!r}, not a function", node.function.span)
-    raise refused(e, node.function, dotted, found)
+    raise outside_failure(e, node.function, dotted, found)
 
 
 def emit_outside(e: Emitter, node: ast.Expr, dotted: str) -> Walk:
@@ -36,24 +36,24 @@ def emit_outside(e: Emitter, node: ast.Expr, dotted: str) -> Walk:
         case None:
             return None
         case OutsideConstant():
-            return constant(e, node, found.value)
+            return outside_constant(e, node, found.value)
         case Alias():
-            return (yield e.expression(renamed(node, found.name)))
+            return (yield e.expression(with_dotted_name(node, found.name)))
         case Callee():
             raise e.fail("E202", f"'{dotted}' is a function and is not called", node.span, f"write `{dotted}(…)`")
         case RecordType():
             raise e.fail("E202", f"'{dotted}' is a named tuple and is not made", node.span, f"write `{dotted}(…)`")
-    raise refused(e, node, dotted, found)
+    raise outside_failure(e, node, dotted, found)
 
 
-def constant(e: Emitter, node: ast.Syntax, value: Any) -> Value:
+def outside_constant(e: Emitter, node: ast.Syntax, value: Any) -> Value:
     """A constant where it is used. Tuples in it are no deeper than Python's source writes them, so this recurses."""
     if isinstance(value, tuple):
-        return e.at(node).tuple([constant(e, node, item) for item in value])
+        return e.at(node).tuple([outside_constant(e, node, item) for item in value])
     return e.at(node).constant(value)
 
 
-def refused(e: Emitter, node: ast.Expr, dotted: str, found: Any) -> Abort:
+def outside_failure(e: Emitter, node: ast.Expr, dotted: str, found: Any) -> Abort:
     """The failure to use what a name stands for outside."""
     if isinstance(found, BrokenFunction):
         e.diagnostics.found += [d for d in found.diagnostics if d not in e.diagnostics.found]
@@ -63,7 +63,7 @@ def refused(e: Emitter, node: ast.Expr, dotted: str, found: Any) -> Abort:
     return e.fail("E201", f"'{dotted}' is {found.message}", node.span, *found.notes)
 
 
-def renamed(node: ast.Expr, dotted: str) -> ast.Expr:
+def with_dotted_name(node: ast.Expr, dotted: str) -> ast.Expr:
     """A dotted name in the place of another."""
     first, *rest = dotted.split(".")
     made: ast.Expr = ast.Name(node.span, first)

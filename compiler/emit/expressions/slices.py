@@ -14,7 +14,7 @@ from ..emitter import Emitter, Evaluated, described
 from ..scopes import Sliced
 
 
-def plain(e: Emitter, node: ast.Subscript) -> ast.Subscript:
+def plain_subscript(e: Emitter, node: ast.Subscript) -> ast.Subscript:
     """The subscript with slices and `...` in the place of what stands for them."""
     if isinstance(node.index, ast.TupleExpr):
         items = tuple(_plain_item(e, item) for item in node.index.elements)

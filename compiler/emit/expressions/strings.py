@@ -16,7 +16,7 @@ from ....lang.trampoline import Walk
 from ...ir.node import Value
 from ...spelling.overloads import Argued
 from ...types.types import STR, TupleType, is_tensor
-from ..emitter import Emitter, constant_of, described, is_constant
+from ..emitter import Emitter, described, is_constant, known_constant
 from ..resolve import emit_resolved
 
 _PERCENT = pattern(
@@ -49,15 +49,15 @@ def formatted(e: Emitter, node: ast.Syntax, value: Argued, conversion: str, form
     """`format(value, format)`, the value converted before."""
     if conversion:
         name = {"r": "repr", "a": "ascii", "s": "str"}[conversion]
-        value = Argued(text_of(e, node, value, name), value.span)
-    if format is None or (is_constant(format) and not constant_of(format)):
+        value = Argued(emit_str(e, node, value, name), value.span)
+    if format is None or (is_constant(format) and not known_constant(format)):
         if not is_tensor(value.value.type):
-            return text_of(e, node, value)
+            return emit_str(e, node, value)
         format = e.at(node).constant("")
     return emit_resolved(e, node, "format", [value, Argued(format, value.span)], "format()")
 
 
-def text_of(e: Emitter, node: ast.Syntax, value: Argued, name: str = "str") -> Value:
+def emit_str(e: Emitter, node: ast.Syntax, value: Argued, name: str = "str") -> Value:
     """`str(value)`, which a str is itself."""
     if name == "str" and value.value.type == STR:
         return value.value
@@ -69,9 +69,9 @@ def concatenated(e: Emitter, node: ast.Syntax, parts: Sequence[Value]) -> Value:
     merged: list[Value] = []
     for part in parts:
         known = is_constant(part) and merged and is_constant(merged[-1])
-        if known and len(constant_of(merged[-1])) + len(constant_of(part)) <= _MAX_JOINED:
-            merged[-1] = e.at(node).constant(constant_of(merged[-1]) + constant_of(part))
-        elif not is_constant(part) or constant_of(part):
+        if known and len(known_constant(merged[-1])) + len(known_constant(part)) <= _MAX_JOINED:
+            merged[-1] = e.at(node).constant(known_constant(merged[-1]) + known_constant(part))
+        elif not is_constant(part) or known_constant(part):
             merged.append(part)
     if not merged:
         return e.at(node).constant("")
@@ -101,7 +101,7 @@ def emit_percent(e: Emitter, node: ast.Syntax, left: Argued, right: Argued) -> V
             continue
         value = Argued(next(remaining), right.span)
         if piece in ("%s", "%r", "%a"):
-            parts.append(text_of(e, node, value, {"s": "str", "r": "repr", "a": "ascii"}[piece[1]]))
+            parts.append(emit_str(e, node, value, {"s": "str", "r": "repr", "a": "ascii"}[piece[1]]))
         else:
             spec = Argued(e.at(node).constant(piece), left.span)
             parts.append(emit_resolved(e, node, "_percent", [spec, value], "operator '%'"))
@@ -164,7 +164,7 @@ def _fields(e: Emitter, receiver: Argued, format: str) -> list[tuple[str, str | 
 def _literal_format(e: Emitter, format: Argued, what: str) -> str:
     if not is_constant(format.value):
         raise e.fail("E203", f"{what} takes a format that is a literal", format.span, "write an f-string")
-    text: str = constant_of(format.value)
+    text: str = known_constant(format.value)
     return text
 
 
@@ -189,7 +189,7 @@ def emit_print(e: Emitter, node: ast.Call, arguments: Sequence[Argued]) -> Value
     for argument in arguments:
         if argument.keyword is None:
             parts += [separator] if parts else []
-            parts.append(text_of(e, node, argument))
+            parts.append(emit_str(e, node, argument))
     end = options["end"].value if "end" in options else e.at(node).constant("\n")
     e.at(node).op_results("prim::Print", concatenated(e, node, parts), end=end)
     return e.at(node).constant(None)
@@ -210,7 +210,7 @@ def emit_warn(e: Emitter, node: ast.Call) -> Walk:
             raise e.fail("E204", f"warnings.warn() has no argument '{name}' here", argument.span)
     if message is None:
         raise e.fail("E204", "warnings.warn() needs a message", node.span)
-    e.at(node).op_results("gs::warnings_warn", text_of(e, node, message), category)
+    e.at(node).op_results("gs::warnings_warn", emit_str(e, node, message), category)
     return e.at(node).constant(None)
 
 

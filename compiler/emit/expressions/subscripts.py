@@ -33,7 +33,7 @@ from ...types.types import TENSOR as TENSOR_TYPE
 from ..emitter import Emitter, described
 from ..resolve import emit_resolved
 from ..stores import emit_overwrite, emit_update, emit_write
-from .slices import emit_bounds, plain
+from .slices import emit_bounds, plain_subscript
 from .tuples import emit_item
 
 _TENSOR_SLICE = "aten::slice.Tensor"
@@ -52,7 +52,7 @@ class Part:
 
 def emit_subscript(e: Emitter, node: ast.Subscript) -> Walk:
     base = yield e.expression(node.value)
-    node = plain(e, node)
+    node = plain_subscript(e, node)
     if is_tensor(base.type):
         part = yield _select(e, node, base)
         if part.value is base and part.indices is None:
@@ -186,7 +186,7 @@ _ASSIGNMENT = "an item assignment"
 def emit_subscript_store(e: Emitter, target: ast.Subscript, source: Argued) -> Walk:
     """`x[…] = value`: a write into the part."""
     base = yield e.expression(target.value)
-    target = plain(e, target)
+    target = plain_subscript(e, target)
     if is_tensor(base.type):
         part = yield _select(e, target, base)
         _store_tensor(e, target, part, source, is_whole=part.value is base)
@@ -203,7 +203,7 @@ def emit_subscript_update(e: Emitter, target: ast.Subscript, update: Update, in_
     Without `in_place` the operator makes an object of its own, which is stored.
     """
     base = yield e.expression(target.value)
-    target = plain(e, target)
+    target = plain_subscript(e, target)
     if isinstance(base.type, TupleType):
         raise e.fail("E305", "a tuple cannot be changed", target.span, "build a new tuple")
     if not is_tensor(base.type):

@@ -7,7 +7,7 @@ from ....lang.trampoline import Walk
 from ...ir.node import Value
 from ...spelling.overloads import Argued
 from ...types.types import INT, TupleType, Type, unify
-from ..emitter import Emitter, constant_of, described, is_constant
+from ..emitter import Emitter, described, is_constant, known_constant
 from ..resolve import emit_resolved
 from .slices import emit_bounds
 
@@ -25,7 +25,7 @@ def emit_item(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
         values = e.at(node).list(e.elements(base, node), _common_type(e, node, base.type))
         arguments = [Argued(values, node.value.span), Argued(index, node.index.span)]
         return emit_resolved(e, node, "__getitem__", arguments, "a subscript")
-    position = constant_of(index)
+    position = known_constant(index)
     if not -count <= position < count:
         raise e.fail("E301", f"the tuple has {count} elements, there is no [{position}]", node.index.span)
     if base.node.kind == "prim::TupleConstruct":
@@ -48,12 +48,12 @@ def _slice(e: Emitter, node: ast.Subscript, base: Value, index: ast.Slice) -> Wa
     if not all(is_constant(bound) for bound in bounds):
         note = "how many elements it has must be known; a list may be sliced by any int"
         raise e.fail("E301", "the bounds of a tuple's slice must be literal ints", node.index.span, note)
-    start, stop, step = map(constant_of, bounds)
+    start, stop, step = map(known_constant, bounds)
     if step == 0:
         raise e.fail("E301", "the step of a slice is not 0", node.index.span)
     return e.at(node).tuple(list(e.elements(base, node))[start:stop:step])
 
 
-def joined(e: Emitter, node: ast.Syntax, left: Value, right: Value) -> Value:
+def joined_tuples(e: Emitter, node: ast.Syntax, left: Value, right: Value) -> Value:
     """`left + right`."""
     return e.checked(e.at(node).tuple([*e.elements(left, node), *e.elements(right, node)]), node)

@@ -29,7 +29,7 @@ from .parameters import parameters_of
 from .simple import emit_statements
 
 
-def emit_function(unit: Unit, node: ast.FunctionDef) -> Walk:
+def emit_definition(unit: Unit, node: ast.FunctionDef) -> Walk:
     """The graph and the schema of a top-level function, closures inside."""
     arguments = parameters_of(node, unit.diagnostics, unit.environment)
     graph = Graph(node.name, unit.callees, node.span)

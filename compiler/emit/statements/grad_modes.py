@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ....lang import ast
 from ....lang.diagnostics import Diagnostics
 from ....lang.patterns import pattern
-from ....lang.rules.grad_modes import grad_mode
+from ....lang.rules.grad_modes import grad_mode_of
 from ....lang.source import Span
 from ...functionalize.unrecorded import detach_results, inline_call, is_plain_call
 from ...functionalize.write_nodes import WRITE
@@ -49,7 +49,7 @@ def regions_of(node: ast.FunctionDef, diagnostics: Diagnostics) -> list[Region]:
         statement = stack.pop()
         if isinstance(statement, ast.With):
             for context in statement.contexts:
-                mode = grad_mode(context)
+                mode = grad_mode_of(context)
                 if mode is None:
                     entered = dotted_name(context.function if isinstance(context, ast.Call) else context)
                     note = "`with torch.no_grad():` and `torch.enable_grad()` are all that can be entered"

@@ -18,7 +18,7 @@ from ..bindings import bound_names
 from ..emitter import Emitter, described
 from ..exits import RESULT, Loop
 from ..expressions.conditions import emit_condition
-from ..expressions.iteration import FOREVER, follow_lists, iterate
+from ..expressions.iteration import FOREVER, follow_length, iterate
 from ..expressions.targets import emit_target
 from ..scopes import DELETED, Refined, UnusableName
 from ..truth import TruthValue, refine
@@ -47,7 +47,7 @@ def emit_loop(e: Emitter, node: Loop) -> Walk:
         yield emit_target(e, header.target, Argued(item, header.iterable.span))
 
     loop = yield _emit_prim_loop(e, node, iteration.length, None, start)
-    follow_lists(e, loop, iteration)
+    follow_length(e, loop, iteration)
 
 
 def _emit_while(e: Emitter, node: Loop, header: ast.While) -> Walk:

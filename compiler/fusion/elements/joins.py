@@ -124,7 +124,7 @@ def _inside_or(
     return group.body.where(inside, operand, around, dtype)
 
 
-def pad(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
+def padded_element(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     """Padding counts from the last dimension, two numbers for each."""
     arguments = {a.name: group.known.get(v) for a, v in zip(node.schema.arguments, node.inputs, strict=True)}  # type: ignore[union-attr]
     shape, widths = group.known[node.inputs[0]].shape, arguments["pad"] or []

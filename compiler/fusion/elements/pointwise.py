@@ -84,7 +84,7 @@ def _static_arguments(node: Node) -> Sequence[int]:
     return [i for i in op.scalar.static if str(arguments[i].type) in ("int", "bool", "str")]
 
 
-def pointwise(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
+def pointwise_element(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     special = _specialization(node, group.known)
     compute, result = special.dtypes(_samples(node, group.known))
     hint = node.output.name_hint
@@ -162,7 +162,7 @@ def add_gradients(group: Elements, node: Node, which: int, place: ElementPlace, 
     return group.body.compute(node.output.name_hint, "add", register_dtype(dtype), parts)
 
 
-def cast(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
+def cast_element(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     """A conversion rounds where it is written, also to halves. What has 8 bits is in a half what it is, and so is what
     kernels are to go on with."""
     source, wanted = group.known[node.inputs[0]].dtype, group.known[node.output].dtype
@@ -176,7 +176,7 @@ def cast(group: Elements, node: Node, which: int, place: ElementPlace, guards: L
     return as_dtype(group, operand, register_dtype(source), wanted)
 
 
-def identity(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
+def same_element(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     return (yield group.element(node.inputs[0], place, guards))
 
 

@@ -52,7 +52,7 @@ def _found(
     return group.body.where(same, element, KernelConstant(0), register_dtype(group.known[source].dtype))
 
 
-def gather(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
+def gathered_element(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     source, dim, index = node.inputs[:3]
     number = wrap_dim(group.known[dim], group.known[source].rank)
     around = (*place[:number], *place[number + 1 :])
@@ -112,7 +112,7 @@ def scatters_one(node: Node, known: KnownFacts) -> bool:
 # --- making ---
 
 
-def filled(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
+def filled_element(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     yield from ()
     arguments = dict(zip([a.name for a in node.schema.arguments], node.inputs, strict=True))  # type: ignore[union-attr]
     result = group.known[node.output].dtype

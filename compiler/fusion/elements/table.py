@@ -23,19 +23,19 @@ from .joins import (
     add_n,
     adds_one_dtype,
     cat,
-    pad,
+    padded_element,
     pads_with_constant,
     select_scatter,
     slice_scatter,
     stack,
     triangle,
 )
-from .pointwise import add_gradients, cast, identity, materialized, pointwise, pointwise_fits
+from .pointwise import add_gradients, cast_element, materialized, pointwise_element, pointwise_fits, same_element
 from .reads import (
     arange,
     embedding,
-    filled,
-    gather,
+    filled_element,
+    gathered_element,
     index_select,
     is_one_number,
     one,
@@ -58,10 +58,12 @@ def element_rule(node: Node, known: KnownFacts, supports: Callable[[str, DType],
     if op is None:
         return None
     if op.has(Trait.POINTWISE) and isinstance(op.scalar, Pointwise):
-        return pointwise if pointwise_fits(node, known, supports) else None
+        return pointwise_element if pointwise_fits(node, known, supports) else None
     rule = _RULES.get(op.schema.base_name)
     if rule is not None:
-        return rule if _arguments_known(node, known, given=_given(node, known) if rule is filled else ()) else None
+        return (
+            rule if _arguments_known(node, known, given=_given(node, known) if rule is filled_element else ()) else None
+        )
     if op.has(Trait.VIEW) and _arguments_known(node, known):
         return view if is_view(node, known) else None
     return None
@@ -92,7 +94,7 @@ def _given(node: Node, known: KnownFacts) -> Sequence[str]:
     return [a.name for a, value in pairs if fits and a.name in ("fill_value", "s") and value.type == FLOAT]
 
 
-def checked(rule: ElementReader, node: Node, known: KnownFacts) -> bool:
+def suits_rule(rule: ElementReader, node: Node, known: KnownFacts) -> bool:
     """What a rule asks of a node besides known arguments."""
     check = _CHECKS.get(rule)
     return check is None or check(node, known)
@@ -101,13 +103,13 @@ def checked(rule: ElementReader, node: Node, known: KnownFacts) -> bool:
 _STRUCTURAL: dict[str, ElementReader] = {
     "prim::AutogradAdd": add_gradients,
     "prim::MaterializeGrad": materialized,
-    "prim::unchecked_unwrap_optional": identity,
-    "prim::unchecked_cast": identity,
+    "prim::unchecked_unwrap_optional": same_element,
+    "prim::unchecked_cast": same_element,
     "prim::ListUnpack": unpacked,
 }
 _RULES: dict[str, ElementReader] = {
-    **dict.fromkeys(("to", "type_as", "_updated", "float", "double", "half", "bfloat16"), cast),
-    **dict.fromkeys(("detach", "_unrecorded_view", "contiguous", "clone", "positive", "alias"), identity),
+    **dict.fromkeys(("to", "type_as", "_updated", "float", "double", "half", "bfloat16"), cast_element),
+    **dict.fromkeys(("detach", "_unrecorded_view", "contiguous", "clone", "positive", "alias"), same_element),
     "__getitem__": picked,
     "flip": flip,
     **dict.fromkeys(("repeat", "tile"), repeat),
@@ -116,23 +118,23 @@ _RULES: dict[str, ElementReader] = {
     "add_n": add_n,
     "slice_scatter": slice_scatter,
     "select_scatter": select_scatter,
-    **dict.fromkeys(("pad", "constant_pad_nd"), pad),
+    **dict.fromkeys(("pad", "constant_pad_nd"), padded_element),
     **dict.fromkeys(("tril", "triu"), triangle),
-    **dict.fromkeys(("gather",), gather),
+    **dict.fromkeys(("gather",), gathered_element),
     "index_select": index_select,
     "embedding": embedding,
     "scatter_add": scatter_one,
-    **dict.fromkeys(("zeros", "ones", "full", "zeros_like", "ones_like", "full_like"), filled),
-    **dict.fromkeys(("new_zeros", "new_ones", "new_full", "scalar_tensor"), filled),
+    **dict.fromkeys(("zeros", "ones", "full", "zeros_like", "ones_like", "full_like"), filled_element),
+    **dict.fromkeys(("new_zeros", "new_ones", "new_full", "scalar_tensor"), filled_element),
     "scalar_seed": one,
     "arange": arange,
     "uniform": uniform,
 }
 """By the name of an op; of ops that are pointwise or views, the trait says enough."""
 _CHECKS: dict[ElementReader, Callable[[Node, KnownFacts], bool]] = {
-    pad: pads_with_constant,
+    padded_element: pads_with_constant,
     add_n: adds_one_dtype,
-    **dict.fromkeys((gather, index_select, embedding), reads_by_integers),
+    **dict.fromkeys((gathered_element, index_select, embedding), reads_by_integers),
     scatter_one: scatters_one,
     one: is_one_number,
     picked: lambda node, known: isinstance(node.output.type, TensorType),

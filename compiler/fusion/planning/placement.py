@@ -16,7 +16,7 @@ from ...kernel_ir.layout import Layout, StridedView, views_of
 from ...ops.meta import Meta
 from ...ops.registry import OPS, Trait
 from ...types.dtypes import FLOAT32
-from ..elements.pointwise import add_gradients, cast, identity
+from ..elements.pointwise import add_gradients, cast_element, same_element
 from ..elements.rule import ElementReader
 from ..statistics import statistics_of
 from .reductions import Reduction
@@ -105,7 +105,11 @@ class MemoryPlacement:
         if len(node.outputs) != 1 or self.known.get(node.output) != self.known[value]:
             return False
         reduction = self.reductions.get(node.output)
-        return not reduction.dims if reduction is not None else self.rules.get(node) in (identity, cast, add_gradients)
+        return (
+            not reduction.dims
+            if reduction is not None
+            else self.rules.get(node) in (same_element, cast_element, add_gradients)
+        )
 
     def number(self, value: Value) -> tuple[str, int]:
         """The name of a number that is computed or given at run time, and after which step it is there."""

@@ -13,7 +13,7 @@ from ...ir.rewrite import CONSTANT
 from ...ops.meta import Meta, is_known
 from ...types.dtypes import DType
 from ...types.types import NUMBERS, is_tensor
-from ..elements.table import checked, element_rule
+from ..elements.table import element_rule, suits_rule
 from ..straight import Unfusable, why_left
 from .placement import MemoryPlacement
 from .reductions import reduction_of
@@ -42,7 +42,7 @@ class NodeRoles:
                 self._memory.reductions[node.output] = uniform.reduced(node.output, reduction)
                 continue
             rule = element_rule(node, known, supports)
-            if rule is not None and checked(rule, node, known):
+            if rule is not None and suits_rule(rule, node, known):
                 self._memory.rules[node] = rule
                 uniform.learn(node, rule)
 

@@ -17,14 +17,16 @@ from ...ir.node import Node, Value
 from ...kernel_ir.layout import StridedView, contiguous_strides
 from ...ops.meta import Meta
 from ...ops.registry import OPS, Trait
-from ..elements.pointwise import add_gradients, cast, identity, materialized, pointwise
-from ..elements.reads import filled
+from ..elements.pointwise import add_gradients, cast_element, materialized, pointwise_element, same_element
+from ..elements.reads import filled_element
 from ..elements.rule import ElementReader
 from .placement import MemoryPlacement
 from .reductions import Reduction
 
 DimSet = frozenset[int]
-_ELEMENT_BY_ELEMENT: frozenset[ElementReader] = frozenset((add_gradients, cast, identity, materialized, pointwise))
+_ELEMENT_BY_ELEMENT: frozenset[ElementReader] = frozenset(
+    (add_gradients, cast_element, same_element, materialized, pointwise_element)
+)
 
 
 class UniformDims:
@@ -58,7 +60,7 @@ class UniformDims:
 
     def _of_rule(self, node: Node, rule: ElementReader) -> DimSet:
         shape = self._memory.known[node.output].shape
-        if rule is filled:
+        if rule is filled_element:
             return _several(shape, range(len(shape)))
         if rule in _ELEMENT_BY_ELEMENT:
             return self._of_elements(node, shape)

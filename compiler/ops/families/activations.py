@@ -177,6 +177,6 @@ declare(
     _prelu,
     traits=Trait.NONE,
     result=lambda types: types[0],
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
     fits=lambda a: _require_vector(a.shape("weight")),
 )

@@ -84,7 +84,7 @@ declare(
     _to_dtype,
     traits=Trait.MAY_ALIAS,
     result=rules.unless_asked(1, rules.same()),
-    shape=shapes.same("data"),
+    shape=shapes.shape_of("data"),
     dtype=shapes.of_leaves,
 )
 
@@ -95,49 +95,49 @@ declare(
     _to_dtype,
     traits=Trait.MAY_ALIAS,
     result=_of_unknown_dtype,
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )
 declare(
     f"aten::to.device(Tensor self, Device device, ScalarType dtype, {_COPY_AS}) -> Tensor",
     _to_device,
     traits=Trait.MAY_ALIAS,
     result=_of_unknown_dtype,
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )
 declare(
     f"aten::to.other(Tensor self, Tensor other, {_COPY_AS}) -> Tensor",
     _to_other,
     traits=Trait.MAY_ALIAS,
     result=_as_other,
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )
 declare(
     f"aten::to.prim_Device(Tensor self, Device? device, int? dtype=None, {_COPY}) -> Tensor",
     _to_device,
     traits=Trait.MAY_ALIAS,
     result=rules.unless_asked(2, rules.same()),
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )
 declare(
     f"aten::to.prim_dtype(Tensor self, int? dtype=None, {_COPY}) -> Tensor",
     _to_dtype,
     traits=Trait.MAY_ALIAS,
     result=rules.unless_asked(1, rules.same()),
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )
 declare(
     f"aten::to.dtype_layout(Tensor self, {OPTIONS}, {_COPY_AS}) -> Tensor",
     _to_dtype,
     traits=Trait.MAY_ALIAS,
     result=rules.unless_asked(1, rules.same()),
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )
 declare(
     "aten::type_as(Tensor self, Tensor other) -> Tensor",
     _to_other,
     traits=Trait.MAY_ALIAS,
     result=_as_other,
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )
 
 CONVERSIONS = {**ALIASES, "bfloat16": BFLOAT16, "bool": BOOL, "byte": UINT8, "char": INT8}
@@ -148,7 +148,7 @@ for _name, _target in CONVERSIONS.items():
         _converter(_target),
         traits=Trait.MAY_ALIAS if _target.is_floating else Trait.MAY_ALIAS | Trait.NONDIFFERENTIABLE,
         result=_converted(_target),
-        shape=shapes.same("self"),
+        shape=shapes.shape_of("self"),
     )
 
 declare(
@@ -156,15 +156,21 @@ declare(
     _fill,
     traits=Trait.SHAPE_ONLY,
     result=rules.same(),
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )
-declare("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", _fill, result=rules.same(), shape=shapes.same("self"))
 declare(
-    "aten::zero(Tensor self) -> Tensor", _zero, traits=Trait.SHAPE_ONLY, result=rules.same(), shape=shapes.same("self")
+    "aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", _fill, result=rules.same(), shape=shapes.shape_of("self")
+)
+declare(
+    "aten::zero(Tensor self) -> Tensor",
+    _zero,
+    traits=Trait.SHAPE_ONLY,
+    result=rules.same(),
+    shape=shapes.shape_of("self"),
 )
 declare(
     "aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
     _copy,
     result=rules.same(),
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )

@@ -259,7 +259,7 @@ for _name, _value in (("zeros", 0), ("ones", 1), ("empty", 0)):
         _constant_like(_value),
         traits=Trait.SHAPE_ONLY,
         result=rules.unless_asked(1, rules.same()),
-        shape=shapes.same("self"),
+        shape=shapes.shape_of("self"),
     )
     declare(
         f"aten::new_{_name}(Tensor self, int[] size, {OPTIONS}) -> Tensor",
@@ -280,7 +280,7 @@ declare(
     _full_like,
     traits=Trait.SHAPE_ONLY,
     result=rules.unless_asked(2, rules.same()),
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )
 declare(
     f"aten::new_full(Tensor self, int[] size, Scalar fill_value, {OPTIONS}) -> Tensor",
@@ -366,12 +366,12 @@ for _name, _more in (("tensor", ", bool requires_grad=False"), ("as_tensor", "")
 declare(
     "aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
     _tensor_of_list,
-    shape=shapes.nested,
+    shape=shapes.nested_lists,
     dtype=shapes.of_leaves,
 )
 declare(
     "aten::as_tensor.list(t[] data, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
     _tensor_of_list,
-    shape=shapes.nested,
+    shape=shapes.nested_lists,
     dtype=shapes.of_leaves,
 )

@@ -21,7 +21,7 @@ from ..registry import Trait, declare
 _N = Trait.NONDIFFERENTIABLE
 
 
-def checked(name: str, index: Array, size: int) -> Array:
+def checked_index(name: str, index: Array, size: int) -> Array:
     """The index tensor itself; IndexError unless it holds integers in [0, size)."""
     if dtype_of(index).category != 1:
         raise IndexError(f"{name}: expected integers as indices, but got {dtype_of(index)}")
@@ -34,7 +34,7 @@ def _index_select(self: Array, dim: int, index: Array) -> Array:
     if index.ndim > 1:
         raise IndexError(f"index_select(): Index is supposed to be a vector, but its shape is {index.shape}")
     whole, axis = at_least_1d(self), wrap_dim(dim, self.ndim)
-    taken = np.take(whole, checked("index_select", index.reshape(-1), whole.shape[axis]), axis)
+    taken = np.take(whole, checked_index("index_select", index.reshape(-1), whole.shape[axis]), axis)
     return taken.reshape(()) if self.ndim == 0 else taken
 
 
@@ -43,7 +43,7 @@ def cropped(array: Array, index: Array, axis: int) -> Array:
     return array[tuple(slice(None) if i == axis else slice(size) for i, size in enumerate(index.shape))]
 
 
-def require_fit(name: str, array: Array, index: Array, axis: int | None) -> None:
+def require_index_fit(name: str, array: Array, index: Array, axis: int | None) -> None:
     """RuntimeError unless the ranks agree and no dimension of `index` but `axis` is larger than that of `array`."""
     fits = array.ndim == index.ndim and all(size <= array.shape[i] for i, size in enumerate(index.shape) if i != axis)
     if not fits:
@@ -55,12 +55,12 @@ def _gather(self: Array, dim: int, index: Array, sparse_grad: bool) -> Array:
     whole, at, axis = at_least_1d(self), at_least_1d(index), wrap_dim(dim, self.ndim)
     if not index.size:
         return np.zeros(index.shape, self.dtype)
-    require_fit("gather", whole, at, axis)
-    found = np.take_along_axis(cropped(whole, at, axis), checked("gather", at, whole.shape[axis]), axis)
+    require_index_fit("gather", whole, at, axis)
+    found = np.take_along_axis(cropped(whole, at, axis), checked_index("gather", at, whole.shape[axis]), axis)
     return found.reshape(index.shape)
 
 
-def subscript(indices: Sequence[Array | None]) -> tuple[Array | slice, ...]:
+def numpy_subscript(indices: Sequence[Array | None]) -> tuple[Array | slice, ...]:
     """NumPy's subscript for torch's list of optional index tensors; uint8 counts as a mask."""
     return tuple(
         slice(None) if index is None else cast(index, BOOL) if dtype_of(index) == UINT8 else index for index in indices
@@ -72,17 +72,17 @@ def located(self: Array, indices: Sequence[Array | None]) -> tuple[Array, Sequen
 
     It matters beside tensors that are apart: the dimensions of these come first, of numbers none do.
     """
-    if all(index is None or is_number(index) for index in indices):
+    if all(index is None or counts_as_int(index) for index in indices):
         return self, indices
     places = [
         place
         for index in indices
-        for place in ([_place(index)] if is_number(index) else [slice(None)] * _dims_of(index))  # type: ignore[arg-type]
+        for place in ([_place(index)] if counts_as_int(index) else [slice(None)] * _dims_of(index))  # type: ignore[arg-type]
     ]
-    return self[(*places, ...)], [index for index in indices if not is_number(index)]
+    return self[(*places, ...)], [index for index in indices if not counts_as_int(index)]
 
 
-def is_number(index: Array | None) -> bool:
+def counts_as_int(index: Array | None) -> bool:
     """Whether an index tensor counts as the int in it."""
     return index is not None and not index.ndim and dtype_of(index) not in (BOOL, UINT8)
 
@@ -102,7 +102,7 @@ def _index(self: Array, indices: Sequence[Array | None]) -> Array:
     if len(indices) > self.ndim and not any(index is not None and dtype_of(index) == BOOL for index in indices):
         raise IndexError(f"too many indices for tensor of dimension {self.ndim} (got {len(indices)})")
     view, left = located(self, indices)
-    return np.asarray(view[subscript(left)])
+    return np.asarray(view[numpy_subscript(left)])
 
 
 def _masked_select(self: Array, mask: Array) -> Array:
@@ -126,7 +126,7 @@ def _take_along_dim(self: Array, indices: Array, dim: int | None) -> Array:
         raise RuntimeError(f"take_along_dim: the ranks of {self.shape} and {indices.shape} differ")
     whole, at = at_least_1d(self), at_least_1d(indices)
     at = np.where(at < 0, at + whole.shape[axis], at)
-    found = np.take_along_axis(whole, checked("take_along_dim", at, whole.shape[axis]), axis)
+    found = np.take_along_axis(whole, checked_index("take_along_dim", at, whole.shape[axis]), axis)
     return found.reshape(found.shape if self.ndim else ())
 
 
@@ -187,7 +187,7 @@ def _embedding(weight: Array, indices: Array, padding_idx: int, scale_grad_by_fr
     del padding_idx, scale_grad_by_freq, sparse  # These concern the gradient.
     if weight.ndim != 2:
         raise RuntimeError(f"embedding: 'weight' must be 2-D, but its shape is {weight.shape}")
-    return weight[checked("embedding", indices, weight.shape[0])]
+    return weight[checked_index("embedding", indices, weight.shape[0])]
 
 
 def _select_scatter(self: Array, src: Array, dim: int, index: int) -> Array:
@@ -239,7 +239,7 @@ def _index_select_shape(a: Arguments) -> Shape:
     if len(index) > 1:
         raise RuntimeError(f"index_select: an index is a vector, but its shape is {list(index)}")
     axis = wrap_dim(a["dim"], len(shape))
-    return shapes.replaced(shape, axis, *(index or (1,))) if shape else ()
+    return shapes.with_sizes(shape, axis, *(index or (1,))) if shape else ()
 
 
 def _index_shape(a: Arguments) -> Shape:
@@ -269,8 +269,8 @@ def _take_along_dim_shape(a: Arguments) -> Shape:
     if not shape:
         return indices
     axis = wrap_dim(dim, len(shape))
-    return shapes.replaced(
-        shapes.broadcast(shapes.replaced(shape, axis, 1), shapes.replaced(indices, axis, 1)), axis, indices[axis]
+    return shapes.with_sizes(
+        shapes.broadcast(shapes.with_sizes(shape, axis, 1), shapes.with_sizes(indices, axis, 1)), axis, indices[axis]
     )
 
 
@@ -302,7 +302,7 @@ declare(
     _gather,
     traits=Trait.READS_BY_INDEX,
     result=lambda types: rules.like(0, rules.tensor_at(types, 2).rank)(types),
-    shape=shapes.same("index"),
+    shape=shapes.shape_of("index"),
 )
 # What the source calls a subscript: one int in a tensor selects a view, as in torch.
 declare(
@@ -322,7 +322,7 @@ declare(
     "aten::take(Tensor self, Tensor index) -> Tensor",
     _take,
     result=lambda types: rules.like(0, rules.tensor_at(types, 1).rank)(types),
-    shape=shapes.same("index"),
+    shape=shapes.shape_of("index"),
 )
 declare(
     "aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
@@ -358,7 +358,7 @@ declare(
     result=rules.indices,
     shape=_one_hot_shape,
 )
-for _kind, _shape in (("Tensor", shapes.same("self")), ("Scalar", shapes.number)):
+for _kind, _shape in (("Tensor", shapes.shape_of("self")), ("Scalar", shapes.number)):
     declare(
         f"aten::searchsorted.{_kind}(Tensor sorted_sequence, {_kind} self, {_OUT}, str? side=None,"
         " Tensor? sorter=None) -> Tensor",
@@ -378,17 +378,17 @@ declare(
     "aten::select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor",
     _select_scatter,
     result=rules.same(),
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )
 declare(
     "aten::slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
     _slice_scatter,
     result=rules.same(),
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )
 declare(
     "aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
     _diagonal_scatter,
     result=rules.same(),
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )

@@ -17,7 +17,7 @@ from ..arguments import Arguments, Shape
 from ..arrays import Array, cast, dtype_of, element, widen
 from ..dims import at_least_1d, wrap_dim
 from ..registry import Trait, declare
-from .indexing import checked, cropped, is_number, located, require_fit, subscript
+from .indexing import checked_index, counts_as_int, cropped, located, numpy_subscript, require_index_fit
 
 _FOLDS = {
     "add": "add",
@@ -46,16 +46,16 @@ def _source(self: Array, src: Array | Number, index: Array) -> Array:
         return np.full(index.shape, element(src, dtype_of(self)))
     _require_dtype("scatter", self, src)
     whole = at_least_1d(src)
-    require_fit("scatter", whole, index, None)
+    require_index_fit("scatter", whole, index, None)
     return cropped(whole, index, -1)
 
 
 def _places(self: Array, dim: int, index: Array) -> tuple[Array, ...]:
     """The full subscript that `index` along `dim` means."""
     axis = wrap_dim(dim, self.ndim)
-    require_fit("scatter", self, index, axis)
+    require_index_fit("scatter", self, index, axis)
     grid: list[Array] = list(np.indices(index.shape, sparse=True))
-    grid[axis] = checked("scatter", index, self.shape[axis])
+    grid[axis] = checked_index("scatter", index, self.shape[axis])
     return tuple(grid)
 
 
@@ -127,7 +127,7 @@ def _along(name: str, self: Array, dim: int, index: Array, source: Array) -> tup
     whole, axis = at_least_1d(self), wrap_dim(dim, self.ndim)
     if index.ndim > 1:
         raise IndexError(f"{name}: expected a vector of indices, but got shape {index.shape}")
-    at = checked(name, index.reshape(-1), whole.shape[axis])
+    at = checked_index(name, index.reshape(-1), whole.shape[axis])
     new = np.moveaxis(at_least_1d(source), axis, 0)
     result = np.moveaxis(whole, axis, 0)
     if new.shape != (at.size, *result.shape[1:]):
@@ -162,13 +162,13 @@ def _index_fill(self: Array, dim: int, index: Array, value: Number | Array) -> A
     result = np.moveaxis(at_least_1d(self), axis, 0).copy()
     at = np.where(index < 0, index + len(result), index).reshape(-1)
     fill = value.astype(self.dtype) if isinstance(value, np.ndarray) else element(value, dtype_of(self))
-    result[checked("index_fill", at, len(result))] = fill
+    result[checked_index("index_fill", at, len(result))] = fill
     return _back(result, self, dim)
 
 
 def _fills_a_mask(indices: Sequence[Array | None], values: Array) -> bool:
     """Whether one number goes where one mask is true: torch converts that, as `masked_fill` does."""
-    tensors = [index for index in indices if index is not None and not is_number(index)]
+    tensors = [index for index in indices if index is not None and not counts_as_int(index)]
     return values.size == 1 and len(tensors) == 1 and dtype_of(tensors[0]) in (BOOL, UINT8)
 
 
@@ -177,7 +177,7 @@ def _index_put(self: Array, indices: Sequence[Array | None], values: Array, accu
         _require_dtype("index_put", self, values)
     result = np.array(widen(self)) if accumulate else self.copy()
     view, left = located(result, indices)
-    key: Any = subscript(left)
+    key: Any = numpy_subscript(left)
     try:
         if not accumulate:
             view[key] = values.astype(self.dtype, copy=False)
@@ -211,7 +211,7 @@ def _embedding_backward(
 ) -> Array:
     """Adds each gradient row to its weight's row; the row `padding_idx` gets none."""
     del sparse
-    at = checked("embedding_backward", indices, num_weights).reshape(-1)
+    at = checked_index("embedding_backward", indices, num_weights).reshape(-1)
     rows = widen(grad).reshape(at.size, grad.shape[-1])
     if scale_grad_by_freq:
         rows = rows / np.bincount(at, minlength=num_weights)[at, None].astype(rows.dtype)
@@ -250,7 +250,7 @@ _SCATTERS = (
 )
 
 for _schema, _evaluate in _SCATTERS:
-    declare(_schema, _evaluate, result=rules.same(), shape=shapes.same("self"))
+    declare(_schema, _evaluate, result=rules.same(), shape=shapes.shape_of("self"))
 declare(
     "aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
     _masked_scatter,

@@ -222,9 +222,9 @@ def _joined_shape(parts: list[Shape], dim: int) -> Shape:
     if not kept:
         return (0,)
     axis = wrap_dim(dim, len(kept[0]))
-    if any(shapes.replaced(shape, axis) != shapes.replaced(kept[0], axis) for shape in kept):
+    if any(shapes.with_sizes(shape, axis) != shapes.with_sizes(kept[0], axis) for shape in kept):
         raise RuntimeError(f"tensors of shapes {[list(s) for s in parts]} cannot be joined along dimension {dim}")
-    return shapes.replaced(kept[0], axis, sum(shape[axis] for shape in kept))
+    return shapes.with_sizes(kept[0], axis, sum(shape[axis] for shape in kept))
 
 
 def _shapes_of(a: Arguments, least: int = 0) -> list[Shape]:
@@ -281,7 +281,7 @@ def _repeat_interleave_shape(a: Arguments) -> Shape:
     if dim is None:
         return (prod(shape) * a["repeats"],)
     axis, shape = wrap_dim(dim, len(shape)), shape or (1,)
-    return shapes.replaced(shape, axis, shape[axis] * a["repeats"])
+    return shapes.with_sizes(shape, axis, shape[axis] * a["repeats"])
 
 
 def _rot90_shape(a: Arguments) -> Shape:
@@ -289,7 +289,7 @@ def _rot90_shape(a: Arguments) -> Shape:
     if a["k"] % 2 == 0:
         return shape
     first, second = wrap_dims(a["dims"], len(shape))
-    return shapes.replaced(shapes.replaced(shape, first, shape[second]), second, shape[first])
+    return shapes.with_sizes(shapes.with_sizes(shape, first, shape[second]), second, shape[first])
 
 
 def _has_dimensions_to_roll(a: Arguments) -> None:
@@ -349,12 +349,18 @@ _REARRANGEMENTS: tuple[tuple[str, Callable[..., Any], rules.TypeRule, ShapeRule,
         "aten::roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor",
         _roll,
         rules.same(),
-        shapes.same("self"),
+        shapes.shape_of("self"),
         _has_dimensions_to_roll,
     ),
-    ("aten::flip(Tensor self, int[] dims) -> Tensor", _flip, rules.same(), shapes.same("self"), fitting.has_dimensions),
-    ("aten::fliplr(Tensor self) -> Tensor", _fliplr, rules.same(), shapes.same("self"), fitting.is_matrix),
-    ("aten::flipud(Tensor self) -> Tensor", _flipud, rules.same(), shapes.same("self"), fitting.is_matrix),
+    (
+        "aten::flip(Tensor self, int[] dims) -> Tensor",
+        _flip,
+        rules.same(),
+        shapes.shape_of("self"),
+        fitting.has_dimensions,
+    ),
+    ("aten::fliplr(Tensor self) -> Tensor", _fliplr, rules.same(), shapes.shape_of("self"), fitting.is_matrix),
+    ("aten::flipud(Tensor self) -> Tensor", _flipud, rules.same(), shapes.shape_of("self"), fitting.is_matrix),
     (
         "aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor",
         _rot90,

@@ -152,7 +152,7 @@ def _select(self: Array, dim: int, index: int) -> Array:
     return self[(*along(axis, index), ...)]
 
 
-def slice_of(start: int | None, end: int | None, step: int) -> slice:
+def forward_slice(start: int | None, end: int | None, step: int) -> slice:
     """torch's slice, which only goes forwards."""
     if step <= 0:
         raise ValueError("slice step must be positive")
@@ -162,7 +162,7 @@ def slice_of(start: int | None, end: int | None, step: int) -> slice:
 def _slice(self: Array, dim: int, start: int | None, end: int | None, step: int) -> Array:
     if self.ndim == 0:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
-    return self[along(wrap_dim(dim, self.ndim), slice_of(start, end, step))]
+    return self[along(wrap_dim(dim, self.ndim), forward_slice(start, end, step))]
 
 
 def narrow(self: Array, dim: int, start: int, length: int) -> Array:
@@ -251,13 +251,13 @@ def _select_shape(a: Arguments) -> Shape:
     if isinstance(index, int) and not -shape[axis] <= index < shape[axis]:
         size = list(shape)
         raise RuntimeError(f"select(): index {index} out of range for tensor of size {size} at dimension {axis}")
-    return shapes.replaced(shape, axis)
+    return shapes.with_sizes(shape, axis)
 
 
 def _narrow_shape(a: Arguments) -> Shape:
     """The start is in a tensor; the length is not."""
     shape = a.shape("self")
-    return shapes.replaced(shape, wrap_dim(a["dim"], len(shape)), a["length"])
+    return shapes.with_sizes(shape, wrap_dim(a["dim"], len(shape)), a["length"])
 
 
 def _view_dtype_shape(a: Arguments) -> Shape:
@@ -334,13 +334,13 @@ declare(
     _contiguous,
     traits=_V,
     result=rules.same(),
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )
 declare(
     "aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
     _clone,
     result=rules.same(),
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )
 
 declare(

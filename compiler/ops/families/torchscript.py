@@ -86,7 +86,7 @@ declare(
     _autocast_to_full_precision,
     traits=Trait.MAY_ALIAS,
     result=_unless(FLOAT16, BFLOAT16),
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
     dtype=_full_precision_dtype,
 )
 declare(
@@ -95,7 +95,7 @@ declare(
     _autocast_to_reduced_precision,
     traits=Trait.MAY_ALIAS,
     result=_unless(FLOAT32),
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
     dtype=_reduced_precision_dtype,
 )
 declare(
@@ -152,7 +152,7 @@ declare(
     _max_pool2d_backward,
     traits=Trait.REDUCTION,
     result=rules.same(),
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )
 declare(
     "aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding,"
@@ -160,21 +160,21 @@ declare(
     _avg_pool2d_backward,
     traits=Trait.REDUCTION,
     result=rules.same(),
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )
 declare(
     "aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor",
     lambda grad_output, self: adaptive_avg_pool_backward(2, grad_output, self.shape),
     traits=Trait.REDUCTION,
     result=rules.same(),
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )
 declare(
     "aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor",
     lambda grad_output, self: adaptive_avg_pool_backward(3, grad_output, self.shape),
     traits=Trait.REDUCTION,
     result=rules.same(),
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )
 
 # --- batch normalization ---

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from ....compiler.emit.outside import Environment, Outside, Unusable
-from ....compiler.emit.records import record, with_records
+from ....compiler.emit.records import record_type, with_records
 from ....lang.diagnostics import Diagnostics
 from ....lang.parser import parse
 from ....lang.source import Source
@@ -39,7 +39,7 @@ def record_of(kind: Any) -> Outside:
     found = with_records(module.records, diagnostics, _around(kind))(kind.__name__)
     if diagnostics.found:
         return Unusable(f"the named tuple '{kind.__name__}'", (diagnostics.found[0].message,))
-    return found if fields else record(kind.__name__, ())
+    return found if fields else record_type(kind.__name__, ())
 
 
 def _written(annotation: Any) -> str:

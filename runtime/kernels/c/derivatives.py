@@ -24,7 +24,7 @@ from ..notices import tell_unless_auto
 from .graph import TUPLES, kept_open_inputs
 from .kept.plans import KeptPlans
 from .launched import thread_count
-from .layouts import addressable, described, has_tuples
+from .layouts import addressable, has_tuples, program_key
 from .pair import CPair, Pair, pair_data, pair_of_data
 from .parts import KeptParts, parts_data
 from .program import IN_VAIN
@@ -126,7 +126,7 @@ class CDerivatives:
 
     def _found(self, values: Sequence[Any], *, settled: bool, or_settled: bool = False) -> Pair | None:
         """As of a graph: see `CGraph`."""
-        key = (settled, described(values, settled))
+        key = (settled, program_key(values, settled))
         found = self._restored.get(key, _UNPLANNED)
         if found is not _UNPLANNED:
             return found
@@ -136,7 +136,7 @@ class CDerivatives:
         restored = self._restore(values, key, settled=settled)
         if restored is not None:
             return restored
-        known_floats = self._restore(values, (True, described(values, True)), settled=True) if or_settled else None
+        known_floats = self._restore(values, (True, program_key(values, True)), settled=True) if or_settled else None
         if isinstance(known_floats, CPair):
             self._restored[key] = None
             return None

@@ -19,11 +19,11 @@ from ...plans.build import build_plan
 from ...plans.interpreter import run_plan
 from ...plans.plan import ExecutionPlan
 from ..notices import tell_unless_auto
-from .kept.graphs import graph_data, graph_of, types_of
+from .kept.graphs import graph_data, graph_from_data, types_of
 from .kept.plans import JsonValue, KeptPlans, Unkept
-from .kept.programs import program_data, program_of
+from .kept.programs import program_data, program_from_data
 from .launched import thread_count
-from .layouts import MAX_PROGRAMS, addressable, described, has_tuples
+from .layouts import MAX_PROGRAMS, addressable, has_tuples, program_key
 from .program import IN_VAIN, CProgram
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class CGraph:
 
     def _meets_again(self, values: Sequence[Any]) -> bool:
         """Whether this is asked for the second time of such values."""
-        key = described(values, settled=False)
+        key = program_key(values, settled=False)
         if len(self._met) >= MAX_PROGRAMS:
             self._met.clear()
         count = self._met[key] = self._met.get(key, 0) + 1
@@ -151,7 +151,7 @@ class CGraph:
 
     def _found(self, values: Sequence[Any], *, settled: bool, or_settled: bool = False) -> CProgram | CPlan | None:
         """What runs such values. `or_settled` says that what was kept for known floats does."""
-        key = (settled, described(values, settled))
+        key = (settled, program_key(values, settled))
         found = self._restored.get(key, _UNPLANNED)
         if found is not _UNPLANNED:
             return found
@@ -161,7 +161,7 @@ class CGraph:
         restored = self._restore(key)
         if restored is not None:
             return restored
-        if or_settled and self._restore((True, described(values, True))) is not None:
+        if or_settled and self._restore((True, program_key(values, True))) is not None:
             self._restored[key] = None
             return None
         made = self._planner.plan(values, key, settled)
@@ -172,7 +172,7 @@ class CGraph:
     def _restore(self, key: Hashable) -> CProgram | CPlan | None:
         """What was kept for such values; None where there is nothing."""
         data = self._kept.get(key)
-        found = None if data is None else _plan_of(data) if "groups" in data else program_of(data)
+        found = None if data is None else _plan_of(data) if "groups" in data else program_from_data(data)
         if found is not None:
             if len(self._restored) >= MAX_PROGRAMS:
                 self._restored.pop(next(iter(self._restored)), None)
@@ -255,7 +255,7 @@ class KeptGraph(CGraph):
 
     @cached_property
     def _given(self) -> Graph:
-        return graph_of(self._data["graph"])
+        return graph_from_data(self._data["graph"])
 
     @property
     def _text(self) -> str:
@@ -282,7 +282,7 @@ def _plan_data(plan: CPlan) -> JsonValue:
 def _plan_of(data: JsonValue) -> CPlan:
     from .planning import CPlan
 
-    return CPlan(graph_of(data["groups"]), CGroup)
+    return CPlan(graph_from_data(data["groups"]), CGroup)
 
 
 _GRAPHS: WeakSet[CGraph] = WeakSet()

@@ -59,7 +59,7 @@ def has_tuples(values: Sequence[Any]) -> bool:
     return any(isinstance(value, tuple) or (isinstance(value, list) and has_tuples(value)) for value in values)
 
 
-def described(values: Sequence[Any], settled: bool) -> Hashable:
+def program_key(values: Sequence[Any], settled: bool) -> Hashable:
     """What a program depends on."""
     key: list[Hashable] = []
     for value in values:
@@ -80,5 +80,5 @@ def described(values: Sequence[Any], settled: bool) -> Hashable:
 
 def _described_apart(values: Sequence[Any], settled: bool) -> list[Hashable]:
     """What a program depends on of the elements of a list; once where it is the same of all."""
-    each = [described([value], settled) for value in values]
+    each = [program_key([value], settled) for value in values]
     return each[:1] if each and each.count(each[0]) == len(each) else each

@@ -14,8 +14,8 @@ from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.types.dtypes import BY_NAME
 from ....lang.collection import collection_paused
 from .entry import widths_of
-from .kept.programs import program_data, program_of
-from .layouts import described
+from .kept.programs import program_data, program_from_data
+from .layouts import program_key
 from .program import CProgram
 
 if TYPE_CHECKING:
@@ -96,12 +96,12 @@ class CPair:
 
     def backward(self, seeds: Sequence[Any]) -> CProgram | None:
         """The program of the gradients, for one per output; None where none can be made."""
-        key = described(seeds, True)
+        key = program_key(seeds, True)
         if key not in self._backward:
             with PLANNING, collection_paused():
                 if key not in self._backward:
                     found = self._backward[key] = self._made(seeds)
-                    if found is not None and self.keep is not None and key == described(self.usual_seeds(), True):
+                    if found is not None and self.keep is not None and key == program_key(self.usual_seeds(), True):
                         self.keep(self, found)
         return self._backward[key]
 
@@ -136,7 +136,7 @@ class KeptPair(CPair):
         self._forward, backward = programs
         self._seeds = data["seeds"]
         self._plan = plan
-        self._backward[described(self.usual_seeds(), True)] = backward
+        self._backward[program_key(self.usual_seeds(), True)] = backward
 
     @property
     def forward(self) -> CProgram:
@@ -174,7 +174,7 @@ def places_data(places: GradientPlaces) -> Any:
 
 def pair_of_data(data: Any, plan: Callable[[], CPair], *, settled: bool) -> KeptPair | None:
     """The pair that was made data; None where a library of it is gone."""
-    forward, backward = program_of(data["forward"]), program_of(data["backward"])
+    forward, backward = program_from_data(data["forward"]), program_from_data(data["backward"])
     if forward is None or backward is None:
         return None
     return KeptPair(data, (forward, backward), plan, settled=settled)

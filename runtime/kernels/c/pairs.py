@@ -26,7 +26,7 @@ from ....lang.collection import collection_paused
 from ..notices import tell_unless_auto
 from ..size_classes import REFUSALS
 from .graph import CGraph
-from .layouts import described, layout_of
+from .layouts import layout_of, program_key
 from .loading import loaded
 from .pair import PLANNING, CPair, widths_of_graphs
 from .parts import PassInParts
@@ -71,7 +71,7 @@ class PlannedPair(CPair):
         return self._exact_pair
 
     def donating(self, seeds: Sequence[Any], donated: Sequence[int]) -> CProgram | None:
-        key = (tuple(donated), described(seeds, True))
+        key = (tuple(donated), program_key(seeds, True))
         if key not in self._backward:
             with PLANNING, collection_paused():
                 if key not in self._backward:

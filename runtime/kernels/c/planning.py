@@ -23,7 +23,7 @@ from ...plans.interpreter import run_plan
 from ..groups import MAX_SHAPES, TOO_MANY_SHAPES, GroupRunner, plan_with_kernels
 from ..notices import tell_unless_auto
 from ..size_classes import ClosedPlans, SizeClasses
-from .layouts import MAX_PROGRAMS, described, layout_of, seen_array
+from .layouts import MAX_PROGRAMS, layout_of, program_key, seen_array
 from .loading import loaded
 from .planned import PlannedProgram
 
@@ -66,7 +66,7 @@ class GraphPlanner:
 
     def tell(self, values: Sequence[Any]) -> None:
         """Why such values are none for kernels, where that is not for ops to say."""
-        refusals = [self._refusals.get((settled, described(values, settled))) for settled in (True, False)]
+        refusals = [self._refusals.get((settled, program_key(values, settled))) for settled in (True, False)]
         reason = next(filter(None, refusals), None)
         if reason is not None:
             tell_unless_auto(self.graph, reason)

@@ -29,7 +29,7 @@ class LaunchList:
 
     def run(self, values: Sequence[Any], stream: Any) -> list[Any]:
         """The outputs, for one value per argument."""
-        slots: KernelSlots = flat(values)
+        slots: KernelSlots = flat_values(values)
         assert len(slots) == self._inputs
         slots += self._template
         for step, free in self._steps:
@@ -53,12 +53,12 @@ class LaunchList:
         return [(step.prepared(), numbers) for step, numbers in zip(row.steps, free, strict=True)]
 
 
-def flat(values: Sequence[Any]) -> list[Any]:
+def flat_values(values: Sequence[Any]) -> list[Any]:
     """The values, lists taken apart. They nest as deep as types in source, so this recurses."""
     found: list[Any] = []
     for value in values:
         if type(value) is list:
-            found += flat(value)
+            found += flat_values(value)
         else:
             found.append(value)
     return found

@@ -24,7 +24,7 @@ from ...plans.operations import STRUCTURAL, WRITES
 from ...plans.plan import BINARY, GENERAL, SPREAD, UNARY, Callees, ExecutionPlan
 from ...values.torch_dtypes import dtypes_of_torch
 from ..groups import GroupCall
-from .launch_list import LaunchList, flat
+from .launch_list import LaunchList, flat_values
 from .row import LaunchRow, Unlisted
 
 _DTYPE_OF = dtypes_of_torch()
@@ -51,7 +51,7 @@ class Recording:
         that are seeds."""
         known = [_own_name(value) for value in values]
         try:
-            self._row = LaunchRow(flat(known), _flat_places(values, own))
+            self._row = LaunchRow(flat_values(known), _flat_places(values, own))
         except Unlisted:
             return run_plan(self._plan, values), None
         results = run_plan(self._wrapped(self._plan), known)
@@ -61,7 +61,7 @@ class Recording:
                 found = LaunchList(self._row, [self._row.argument(result) for result in results])
             except Unlisted:
                 found = None
-        back = {id(name): value for name, value in zip(flat(known), flat(values), strict=True)}
+        back = {id(name): value for name, value in zip(flat_values(known), flat_values(values), strict=True)}
         return [_put_back(result, back) for result in results], found
 
     # --- plans ---
@@ -110,7 +110,7 @@ class Recording:
         results = program.run(values)
 
         def note(row: LaunchRow) -> None:
-            if not hasattr(program, "note") or (is_settled and any(map(row.is_own, flat(values)))):
+            if not hasattr(program, "note") or (is_settled and any(map(row.is_own, flat_values(values)))):
                 raise Unlisted
             program.note(row, values, results)
 
@@ -148,7 +148,7 @@ def _note(row: LaunchRow, node: Node, function: Callable[..., Any], values: Sequ
     op = OPS.of(node.schema)
     if op is not None and op.has(Trait.SIDE_EFFECT):
         raise Unlisted
-    given, made = flat([*values]), flat([*result] if isinstance(result, list | tuple) else [result])
+    given, made = flat_values([*values]), flat_values([*result] if isinstance(result, list | tuple) else [result])
     tensors = [value for value in given if isinstance(value, torch.Tensor)]
     numbers = [value for value in made if isinstance(value, int | float | str)]
     if op is not None and op.has(Trait.RANDOM) and numbers:
@@ -232,7 +232,7 @@ def _flat_places(values: Sequence[Any], places: Sequence[int]) -> list[int]:
     found: list[int] = []
     at = 0
     for i, value in enumerate(values):
-        count = len(flat([value]))
+        count = len(flat_values([value]))
         if i in places:
             found += range(at, at + count)
         at += count

@@ -20,13 +20,13 @@ _PLAIN = (int, float, bool, complex, str, bytes, type(None), torch.dtype, torch.
 CUDA = "a CUDA graph is captured of work on one CUDA device"
 
 
-def taken_apart(values: Any) -> tuple[list[Any], Any]:
+def into_leaves(values: Any) -> tuple[list[Any], Any]:
     """The leaves of nested lists, tuples and dicts, and what they are put together by."""
     leaves, structure = pytree.tree_flatten(values)
     return leaves, structure
 
 
-def put_together(leaves: Sequence[Any], structure: Any) -> Any:
+def from_leaves(leaves: Sequence[Any], structure: Any) -> Any:
     """What was taken apart."""
     return pytree.tree_unflatten(list(leaves), structure)
 

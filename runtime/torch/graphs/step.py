@@ -12,7 +12,7 @@ from ....lang.source import Span
 from ...failures.failure import RuntimeFailure
 from ...settings.random import drawn_so_far
 from .driver import Driver, Replay, has_driver
-from .inputs import Inputs, put_together, taken_apart
+from .inputs import Inputs, from_leaves, into_leaves
 
 _WAITS = "synchronizing CUDA operation"
 """What torch's debug mode of synchronization says of a wait."""
@@ -60,7 +60,7 @@ class CapturedStep:
         results = list(self._results)
         for place, tensor in zip(self._places, row, strict=True):
             results[place] = tensor
-        return put_together(results, self._result_structure)
+        return from_leaves(results, self._result_structure)
 
     # --- replays ---
 
@@ -129,7 +129,7 @@ class CapturedStep:
     def _capture(self, driver: Driver) -> None:
         try:
             self._forward, results = driver.capture(self._results_of_inputs)
-            self._results, self._result_structure = taken_apart(results)
+            self._results, self._result_structure = into_leaves(results)
             self._places = [i for i, leaf in enumerate(self._results) if isinstance(leaf, torch.Tensor)]
             row = [self._results[i] for i in self._places]
             self._backward = self._captured_backward(driver, row)
@@ -150,14 +150,14 @@ class CapturedStep:
         return replay
 
     def _both(self) -> None:
-        leaves, _ = taken_apart(self._results_of_inputs())
+        leaves, _ = into_leaves(self._results_of_inputs())
         row = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         self._check(row)
         if self._records and any(tensor.requires_grad for tensor in row):
             self._gradients_of(row, [torch.zeros_like(t) if t.requires_grad else None for t in row])
 
     def _results_of_inputs(self) -> Any:
-        arguments = put_together(self._inputs.leaves, self._structure)
+        arguments = from_leaves(self._inputs.leaves, self._structure)
         return self._function(*arguments)
 
     def _gradients_of(self, row: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:

@@ -18,7 +18,7 @@ from ....compiler.ops.meta import UNKNOWN, Meta
 from ....compiler.ops.registry import OPS, Trait
 from ....compiler.shapes.infer import infer
 from ....compiler.shapes.propagate import ShapeError, propagate_shapes
-from ...failures.failed_node import misfit
+from ...failures.failed_node import misfit_failure
 from ...kernels.device_plan import DevicePlanner, is_walked
 from ...kernels.torch_ops import is_of_torch, without_autocast
 from ...plans.build import PlanCache
@@ -66,7 +66,7 @@ class ShapeRun:
         try:
             known = propagate_shapes(self._graph, [abstract(value) for value in values])
         except ShapeError as error:
-            raise misfit(error) from error
+            raise misfit_failure(error) from error
         return [self._empty(known.get(output, UNKNOWN), device) for output in self._graph.outputs]
 
     def _empty(self, value: Any, device: torch.device) -> Any:

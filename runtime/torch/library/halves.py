@@ -125,7 +125,7 @@ class Halves:
         seed = next_seed() if self.draws else 0
         with _drawing(seed if self.draws else None):
             results = run_plainly(self._forward, values, passes_on=False)
-        results = fresh(values, self._without_rest(results))
+        results = with_own_memory(values, self._without_rest(results))
         return [*results, torch.tensor(seed)] if self.draws else results
 
     def forward_by(self, run: HalfRun, values: Sequence[Any]) -> list[Any]:
@@ -168,7 +168,7 @@ class Halves:
     def backward(self, arguments: Sequence[Any]) -> list[Any]:
         """The gradients, of tensors with memory."""
         results = self.gradients_by(lambda program, values: run_plainly(program, values, passes_on=False), arguments)
-        return fresh(arguments, results)
+        return with_own_memory(arguments, results)
 
     def backward_recorded(self, arguments: Sequence[Any]) -> list[Any]:
         return self.gradients_by(run_program, arguments)
@@ -304,7 +304,7 @@ def _has_pairs(graph: Graph) -> bool:
     return copied.returns_closure or any(node.kind == "prim::CallFunction" for node in copied.all_nodes())
 
 
-def fresh(values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+def with_own_memory(values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
     """Results as an op of torch returns them: contiguous, each of memory that nothing else has."""
     seen: set[int] = set()
     each(values, lambda value: _note(value, seen))

@@ -36,7 +36,7 @@ from ..symbolic import OpsRun
 from ..tensors import checked, has_tangent, requires_grad
 from .compile_keys import CompileKey
 from .fakes import ShapeRun
-from .halves import Halves, fresh
+from .halves import Halves, with_own_memory
 from .launches import register_launches, run_traced
 from .nodes import OpCall, below_autograd, record_op
 from .policies import AutocastPolicy
@@ -146,7 +146,7 @@ class RegisteredOp:
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         values = self.bound(args, kwargs)
-        return returned(fresh(values, run_plainly(self._program, values, passes_on=False)))
+        return returned(with_own_memory(values, run_plainly(self._program, values, passes_on=False)))
 
     def _fake(self, *args: Any, **kwargs: Any) -> Any:
         return returned(self._shapes(self.bound(args, kwargs)))

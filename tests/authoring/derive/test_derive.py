@@ -16,8 +16,8 @@ from derived_lengths import LONGEST, lengths
 from derived_right import derived_failures
 from gradscript.authoring.cli.main import main
 from gradscript.authoring.derive.comparison import compared
-from gradscript.authoring.derive.measuring import gradients, reference_of, weights_like
-from gradscript.authoring.derive.placing import replaced
+from gradscript.authoring.derive.measuring import gradients, reference_gradients, weights_like
+from gradscript.authoring.derive.placing import with_functions
 from gradscript.authoring.derive.writes import with_writes
 from gradscript.authoring.lint.linter import lint
 from gradscript.compiler.formulas.library import formula_names
@@ -243,7 +243,7 @@ def test_of_no_function() -> None:
 
 def test_placed_in_a_file() -> None:
     text = "# top\ndef a(x):\n    return x\n\n# between\ndef b(x):\n    return x\n# end\n"
-    made = replaced(Source(text), {"b": "def b(x):\n    return x * 2\n"})
+    made = with_functions(Source(text), {"b": "def b(x):\n    return x * 2\n"})
     assert made == text.replace("def b(x):\n    return x\n", "def b(x):\n    return x * 2\n")
 
 
@@ -325,7 +325,7 @@ def test_errors_are_told_against_float128() -> None:
         "        return e * w, (e * 1).sum_to_size(w.size())\n    return torch.exp(x) * w, backward\n"
     )
     x, w = np.array([[0.1, 2.0, -30.0], [1e-9, 0.5, 3.0]], np.float32).astype(float), np.array([1.5, 2.0, 3.0])
-    found = reference_of(unit.f, [x, w])
+    found = reference_gradients(unit.f, [x, w])
     assert found.precision == "float128" and found.gradients is not None
     grad_x, grad_w = found.gradients
     g = weights_like(x)
@@ -350,7 +350,7 @@ def test_errors_are_told_against_float128() -> None:
 def test_the_reference_is_near_to_float64(text: str) -> None:
     unit = gs.CompilationUnit(gs.derive(gs.CompilationUnit(f"def f(x):\n    return {text}\n").f))
     x = np.linspace(-2, 2.2, 12).astype(np.float32).astype(float).reshape(3, 4)
-    found = reference_of(unit.f, [x])
+    found = reference_gradients(unit.f, [x])
     assert found.precision == "float128" and found.gradients is not None
     (near,) = gradients(unit.f, [x]) or [None]
     np.testing.assert_allclose(found.gradients[0].astype(float), near, rtol=1e-12, atol=1e-14)
@@ -358,7 +358,7 @@ def test_the_reference_is_near_to_float64(text: str) -> None:
 
 def test_the_reference_says_where_it_is_float64() -> None:
     unit = gs.CompilationUnit(gs.derive(gs.CompilationUnit("def f(x):\n    return x.cumsum(0) * x\n").f))
-    assert reference_of(unit.f, [np.ones((2, 3))]).precision == "float64"
+    assert reference_gradients(unit.f, [np.ones((2, 3))]).precision == "float64"
 
 
 def test_costs_are_compared() -> None:

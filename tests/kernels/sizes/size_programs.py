@@ -15,7 +15,7 @@ from gradscript.compiler.autodiff.differentiable import differentiable_graph
 from gradscript.compiler.autodiff.flatten import flatten_signature
 from gradscript.compiler.fusion.fuse import FusedPair, Unfusable, pair_gradient, planned_pair
 from gradscript.compiler.fusion.program import KernelStep, Program
-from gradscript.compiler.fusion.sharing import structure
+from gradscript.compiler.fusion.sharing import kernel_structure
 from gradscript.compiler.kernel_ir.interpret import run_kernel
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.kernel_ir.layout import Layout
@@ -144,14 +144,14 @@ def _compared(
             yield f"{half}: other kernels than of the exact plan, {len(have)} instead of {len(want)}, at {shape}"
             continue
         for a, b in zip(have, want, strict=True):
-            if structure(a) == structure(b):
+            if kernel_structure(a) == kernel_structure(b):
                 counts["the same kernel"] += 1
                 continue
             counts["another kernel"] += 1
             if sum(buffer.numel for buffer in b.buffers) <= RUN_POINTS:
                 found = _run_otherwise(a, b, seed)
                 if found:
-                    yield f"{half}: {found} at {shape}:\n{structure(a)}\n{structure(b)}"
+                    yield f"{half}: {found} at {shape}:\n{kernel_structure(a)}\n{kernel_structure(b)}"
 
 
 def _run_otherwise(one: Kernel, other: Kernel, seed: int) -> str:

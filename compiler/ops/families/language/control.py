@@ -59,7 +59,7 @@ declare(
     _index_tensor,
     traits=Trait.NONDIFFERENTIABLE,
     result=lambda types: TensorType(INT64, 1),
-    shape=shapes.nested,
+    shape=shapes.nested_lists,
     dtype=lambda a: INT64,
 )
 
@@ -87,14 +87,14 @@ declare(
     "aten::_replaced(Tensor old, Tensor new) -> Tensor",
     lambda old, new: new,
     result=lambda types: rules.tensor_at(types, 0),
-    shape=shapes.same("old"),
+    shape=shapes.shape_of("old"),
 )
 
 declare(
     "aten::_overwritten(Tensor old, Tensor new) -> Tensor",
     lambda old, new: new,
     result=lambda types: rules.tensor_at(types, 1),
-    shape=shapes.same("new"),
+    shape=shapes.shape_of("new"),
 )
 
 # Differentiation
@@ -132,9 +132,9 @@ def no_grads(like: list[Any], count: int) -> list[None]:
     return [None] * count
 
 
-def is_defined(gradient: Any) -> bool:
+def is_gradient_there(gradient: Any) -> bool:
     """Whether a gradient is there; of a list, whether one of its elements is."""
-    return any(map(is_defined, gradient)) if isinstance(gradient, list) else gradient is not None
+    return any(map(is_gradient_there, gradient)) if isinstance(gradient, list) else gradient is not None
 
 
 def _grad_item(gradients: list[Any] | None, index: int) -> Any:
@@ -304,7 +304,7 @@ declare(
     grad_add_select,
     traits=Trait.NONDIFFERENTIABLE,
     result=rules.agreed(0, 1),
-    shape=lambda a: shapes.added(a["gradients"], tuple(a["size"])),
+    shape=lambda a: shapes.sum_with(a["gradients"], tuple(a["size"])),
 )
 declare(
     "prim::grad_add_slice(Tensor gradients, Tensor gradient, int[] size, int dim, int? start, int? end, int step)"
@@ -312,16 +312,16 @@ declare(
     grad_add_slice,
     traits=Trait.NONDIFFERENTIABLE,
     result=rules.agreed(0, 1),
-    shape=lambda a: shapes.added(a["gradients"], tuple(a["size"])),
+    shape=lambda a: shapes.sum_with(a["gradients"], tuple(a["size"])),
 )
 declare("prim::no_grads(t[] like, int count) -> t[]", no_grads, traits=Trait.NONDIFFERENTIABLE)
-declare("prim::grad_defined(t gradient) -> bool", is_defined, traits=Trait.SHAPE_ONLY)
+declare("prim::grad_defined(t gradient) -> bool", is_gradient_there, traits=Trait.SHAPE_ONLY)
 declare(
     "prim::scalar_seed(Tensor output) -> Tensor",
     _scalar_seed,
     traits=Trait.NONDIFFERENTIABLE,
     result=lambda types: types[0],
-    shape=shapes.same("output"),
+    shape=shapes.shape_of("output"),
 )
 
 # Sizes, for the formulas

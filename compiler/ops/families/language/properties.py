@@ -124,7 +124,7 @@ declare(
     lambda x: x,
     traits=Trait.NONDIFFERENTIABLE | Trait.VIEW,
     result=lambda types: types[0],
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )
 
 # A view that is taken where no gradient flows: of a tensor that requires one, it says that it does too, as in torch.
@@ -133,7 +133,7 @@ declare(
     lambda x: x,
     traits=Trait.NONDIFFERENTIABLE | Trait.VIEW,
     result=lambda types: types[0],
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )
 
 declare(

@@ -153,7 +153,7 @@ def _implicit_int(tensor: Array) -> int:
     return int(value)
 
 
-declare("aten::item(Tensor self) -> Scalar", item, traits=NONDIFFERENTIABLE, fits=fitting.is_one_number)
+declare("aten::item(Tensor self) -> Scalar", item, traits=NONDIFFERENTIABLE, fits=fitting.require_one_number)
 for source in ("Scalar", "int", "float", "bool", "str"):
     declare(f"aten::Float.{source}({source} a) -> float", float)
     declare(f"aten::Int.{source}({source} a) -> int", int if source == "str" else _to_int)
@@ -164,33 +164,36 @@ for name in ("Float.Tensor", "FloatImplicit"):
         f"aten::{name}(Tensor a) -> float",
         lambda a: float(item(a)),
         traits=NONDIFFERENTIABLE,
-        fits=fitting.is_one_number,
+        fits=fitting.require_one_number,
     )
 declare(
     "aten::Int.Tensor(Tensor a) -> int",
     lambda a: _to_int(item(a)),
     traits=NONDIFFERENTIABLE,
-    fits=fitting.is_one_number,
+    fits=fitting.require_one_number,
 )
-declare("aten::IntImplicit(Tensor a) -> int", _implicit_int, traits=NONDIFFERENTIABLE, fits=fitting.is_one_number)
+declare("aten::IntImplicit(Tensor a) -> int", _implicit_int, traits=NONDIFFERENTIABLE, fits=fitting.require_one_number)
 declare("aten::Bool.str(str a) -> bool", bool)
 declare("aten::Bool.t(t[] a) -> bool", bool)
 declare(
-    "aten::Bool.Tensor(Tensor a) -> bool", lambda a: bool(item(a)), traits=NONDIFFERENTIABLE, fits=fitting.is_one_number
+    "aten::Bool.Tensor(Tensor a) -> bool",
+    lambda a: bool(item(a)),
+    traits=NONDIFFERENTIABLE,
+    fits=fitting.require_one_number,
 )
-declare("aten::ScalarImplicit(Tensor a) -> Scalar", item, traits=NONDIFFERENTIABLE, fits=fitting.is_one_number)
+declare("aten::ScalarImplicit(Tensor a) -> Scalar", item, traits=NONDIFFERENTIABLE, fits=fitting.require_one_number)
 # They stay where nothing uses what the number goes into: what they refuse is a gradient that would be zero.
 declare(
     "aten::FloatImplicit.constant(Tensor a) -> float",
     lambda a: float(_constant(a)),
     traits=NONDIFFERENTIABLE | Trait.SIDE_EFFECT,
-    fits=fitting.is_one_number,
+    fits=fitting.require_one_number,
 )
 declare(
     "aten::ScalarImplicit.constant(Tensor a) -> Scalar",
     _constant,
     traits=NONDIFFERENTIABLE | Trait.SIDE_EFFECT,
-    fits=fitting.is_one_number,
+    fits=fitting.require_one_number,
 )
 
 # --- the math module: `math.sqrt` in source is the op `math_sqrt` ---

@@ -114,7 +114,7 @@ def _element(types: Sequence[Type]) -> TensorType:
 
 
 def _product_sum_shape(a: Arguments) -> Shape:
-    return shapes.product(a["left"][0].shape, a["right"][0].shape)
+    return shapes.matrix_product(a["left"][0].shape, a["right"][0].shape)
 
 
 def _gathered_shapes(a: Arguments) -> Shapes:
@@ -130,15 +130,15 @@ def _total_shape(a: Arguments) -> Shape:
 
 
 def _shape_of_total(state: Sequence[Shape]) -> Shape:
-    return state[0] if len(state) % 2 else shapes.product(state[0], state[1])
+    return state[0] if len(state) % 2 else shapes.matrix_product(state[0], state[1])
 
 
 def _products_of_left(a: Arguments) -> Shapes:
-    return [shapes.product(a.shape("side"), other.shape) for other in a["others"]]
+    return [shapes.matrix_product(a.shape("side"), other.shape) for other in a["others"]]
 
 
 def _products_of_right(a: Arguments) -> Shapes:
-    return [shapes.product(other.shape, a.shape("side")) for other in a["others"]]
+    return [shapes.matrix_product(other.shape, a.shape("side")) for other in a["others"]]
 
 
 _M = Trait.MATMUL | Trait.NONDIFFERENTIABLE
@@ -162,7 +162,7 @@ declare(
     grad_add_product,
     traits=_M,
     result=rules.agreed(0, 1, 2),
-    shape=lambda a: shapes.added(a["gradients"], shapes.product(a.shape("left"), a.shape("right"))),
+    shape=lambda a: shapes.sum_with(a["gradients"], shapes.matrix_product(a.shape("left"), a.shape("right"))),
 )
 for _name, _evaluate, _shape in (
     ("mm_shared_left", _shared_left, _products_of_left),

@@ -60,15 +60,15 @@ def dimension_labels(equation: str, ranks: Sequence[int]) -> tuple[list[list[str
 
 
 def matmul(a: Arguments) -> Shape:
-    return shapes.product(a.at(0), a.at(1))
+    return shapes.matrix_product(a.at(0), a.at(1))
 
 
 def added_product(a: Arguments) -> Shape:
-    return shapes.product(a.at(1), a.at(2))
+    return shapes.matrix_product(a.at(1), a.at(2))
 
 
 def added_batch(a: Arguments) -> Shape:
-    return shapes.product(a.at(1), a.at(2))[1:]
+    return shapes.matrix_product(a.at(1), a.at(2))[1:]
 
 
 def outer(a: Arguments) -> Shape:
@@ -172,7 +172,7 @@ def have_ranks(a: Arguments) -> None:
 def _added(name: str, left: Shape, right: Shape) -> Shape:
     if name == "addr":
         return left + right
-    made = shapes.product(left, right)
+    made = shapes.matrix_product(left, right)
     return made[1:] if name == "addbmm" else made
 
 
@@ -180,7 +180,7 @@ def bias_of_linear(a: Arguments) -> None:
     if len(a.at(1)) not in (1, 2):
         raise fitting.misfit(a, f"a weight has one or two dimensions, but its shape is {list(a.at(1))}")
     result = (*a.at(0)[:-1], *a.at(1)[:-1])
-    for bias in fitting.given(a, "bias"):
+    for bias in fitting.shapes_given(a, "bias"):
         if not fitting.is_broadcast_to(bias, result):
             raise fitting.misfit(a, f"a bias of shape {list(bias)} does not fit a result of shape {list(result)}")
 

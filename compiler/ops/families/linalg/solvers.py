@@ -273,7 +273,7 @@ def _old_svd_shapes(a: Arguments) -> Shapes:
 
 def _multi_dot_shape(a: Arguments) -> Shape:
     factors: list[Shape] = [tensor.shape for tensor in a["tensors"]]
-    return reduce(shapes.product, factors)
+    return reduce(shapes.matrix_product, factors)
 
 
 _lower = rules.shifted(-2)
@@ -293,7 +293,7 @@ _UNARY: tuple[tuple[str, Callable[..., Array], rules.TypeRule, ShapeRule], ...] 
     ('aten::linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor', _eigvalsh, _vector, _eigenvalues_shape),
     ("aten::matrix_power(Tensor self, int n) -> Tensor", _matrix_power, rules.same(), shapes.first),
     ("aten::linalg_matrix_power(Tensor self, int n) -> Tensor", _matrix_power, rules.same(), shapes.first),
-    ("aten::matrix_exp(Tensor self) -> Tensor", _matrix_exp, rules.same(), shapes.same("self")),
+    ("aten::matrix_exp(Tensor self) -> Tensor", _matrix_exp, rules.same(), shapes.shape_of("self")),
     ("aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", _solve, rules.like(1), _solve_shape),
     (
         "aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False)"

@@ -99,7 +99,7 @@ for _name in ("tril", "triu"):
         f"aten::{_name}(Tensor self, int diagonal=0) -> Tensor",
         _triangle(_name),
         result=rules.same(),
-        shape=shapes.same("self"),
+        shape=shapes.shape_of("self"),
         fits=fitting.is_matrix,
     )
 declare("aten::diag(Tensor self, int diagonal=0) -> Tensor", _diag, result=rules.like(), shape=_diag_shape)

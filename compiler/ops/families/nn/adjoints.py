@@ -18,7 +18,7 @@ from ...registry import Trait, declare
 from ..indexing_scatter import sum_rows
 from . import window_shapes
 from .window_shapes import Extent, expanded, pair_widths, pooling
-from .windows import averaged_counts, bin_bounds, constant_pad, convolution, padded_places, windows
+from .windows import averaged_counts, bin_bounds, constant_pad, convolution_of_rank, padded_places, windows
 
 
 def _flat(padding: Sequence[int]) -> list[int]:
@@ -150,7 +150,7 @@ def _convolution(
     """Convolution of any rank, transposed or not."""
     if transposed:
         return _conv_transposed(input, weight, bias, stride, padding, output_padding, groups, dilation)
-    return convolution(weight.ndim - 2)(input, weight, bias, stride, padding, dilation, groups)
+    return convolution_of_rank(weight.ndim - 2)(input, weight, bias, stride, padding, dilation, groups)
 
 
 # --- pooling and padding ---

@@ -113,12 +113,12 @@ def _glu_shape(a: Arguments) -> Shape:
     axis = wrap_dim(a["dim"], len(shape))
     if not shape or shape[axis] % 2:
         raise RuntimeError(f"glu: the dimension to halve must be even, but the shape is {list(shape)}")
-    return shapes.replaced(shape, axis, shape[axis] // 2)
+    return shapes.with_sizes(shape, axis, shape[axis] // 2)
 
 
 def _cosine_similarity_shape(a: Arguments) -> Shape:
     shape = shapes.all_broadcast(a)
-    return shapes.replaced(shape, wrap_dim(a["dim"], len(shape))) if shape else ()
+    return shapes.with_sizes(shape, wrap_dim(a["dim"], len(shape))) if shape else ()
 
 
 def _pairwise_distance_shape(a: Arguments) -> Shape:
@@ -131,10 +131,10 @@ def _attention_shape(a: Arguments) -> Shape:
     if a["enable_gqa"]:
         key, value = ((*x[:-3], query[-3], *x[-2:]) for x in (key, value))
     mask = a["attn_mask"]
-    scores = shapes.product(query, (*key[:-2], key[-1], key[-2]))
+    scores = shapes.matrix_product(query, (*key[:-2], key[-1], key[-2]))
     if mask is not None:
         _require_mask_fits(mask.shape, scores)
-    return shapes.product(scores, value)
+    return shapes.matrix_product(scores, value)
 
 
 _Evaluate = Callable[..., Array]

@@ -47,7 +47,7 @@ def cross_entropy(a: Arguments) -> Shape:
         return ()
     shape, target = a.at(0), a.tensor("target")
     if target.shape == shape and target.dtype.is_floating:
-        return shapes.replaced(shape, 1 if len(shape) > 1 else 0)
+        return shapes.with_sizes(shape, 1 if len(shape) > 1 else 0)
     return target.shape
 
 
@@ -55,7 +55,7 @@ def is_as_its_target(a: Arguments) -> None:
     shape, target = a.at(0), a.shape("target")
     if shape != target:
         raise fitting.misfit(a, f"the target's shape {list(target)} is not the input's {list(shape)}")
-    shapes.broadcast(shape, *fitting.given(a, "weight", "pos_weight"))
+    shapes.broadcast(shape, *fitting.shapes_given(a, "weight", "pos_weight"))
 
 
 def of_another_dtype(dtype: DType, target: DType) -> str:
@@ -105,7 +105,7 @@ def _require_classes(a: Arguments, shape: Shape, target: Shape) -> None:
     weights, dtype = a.get("weight"), a.tensor(a.schema.arguments[0].name).dtype
     if isinstance(weights, Meta) and weights.dtype != dtype:
         raise RuntimeError(of_weights_of_another_dtype(dtype, weights.dtype))
-    for weight in fitting.given(a, "weight"):
+    for weight in fitting.shapes_given(a, "weight"):
         if weight != (shape[axis],):
             raise fitting.misfit(
                 a, f"expected one weight for each of {shape[axis]} classes, but got shape {list(weight)}"

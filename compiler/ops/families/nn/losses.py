@@ -407,5 +407,5 @@ declare(
     " int ignore_index, Tensor total_weight) -> Tensor",
     _nll_loss_backward,
     result=rules.same(1),
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
 )

@@ -233,7 +233,7 @@ def _ends_in_normalized_shape(a: Arguments) -> None:
     shape, inner = a.shape("input"), tuple(a["normalized_shape"])
     if not inner or shape[len(shape) - len(inner) :] != inner:
         raise fitting.misfit(a, f"normalized_shape={list(inner)} is not the end of the input's shape {list(shape)}")
-    for given in fitting.given(a, "weight", "bias"):
+    for given in fitting.shapes_given(a, "weight", "bias"):
         if given != inner:
             raise fitting.misfit(a, f"weight or bias has shape {list(given)}, but normalized_shape is {list(inner)}")
 
@@ -250,7 +250,7 @@ def has_channels(a: Arguments) -> None:
     if len(shape) < 2:
         raise fitting.misfit(a, f"expected at least 2 dimensions, but got shape {list(shape)}")
     statistics = () if a["training"] else ("running_mean", "running_var")
-    if len(fitting.given(a, *statistics)) != len(statistics):
+    if len(fitting.shapes_given(a, *statistics)) != len(statistics):
         raise fitting.misfit(a, "expected running_mean and running_var when training is False")
     fitting.require_one_for_each(a, shape[1], "channels", "weight", "bias", *statistics)
 
@@ -294,7 +294,7 @@ _NORMS = (
 )
 
 for _schema, _evaluate, _fits in _NORMS:
-    declare(_schema, _evaluate, traits=_R, result=rules.same(), shape=shapes.same("input"), fits=_fits)
+    declare(_schema, _evaluate, traits=_R, result=rules.same(), shape=shapes.shape_of("input"), fits=_fits)
 declare(
     "aten::native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps)"
     " -> (Tensor, Tensor, Tensor)",

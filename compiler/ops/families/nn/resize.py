@@ -238,7 +238,7 @@ def _im2col_shape(a: Arguments) -> Shape:
     """Windows as columns, each of as many rows as it has elements."""
     shape = a.shape("self")
     kernel, spread, pad, steps = (exactly(a[n], 2) for n in ("kernel_size", "dilation", "padding", "stride"))
-    places = window_shapes.places(shape[-2:], [(p, p) for p in pad], kernel, steps, spread)
+    places = window_shapes.window_counts(shape[-2:], [(p, p) for p in pad], kernel, steps, spread)
     return (*shape[:-3], shape[-3] * prod(kernel), prod(places))
 
 

@@ -79,7 +79,7 @@ def pooling(
     return kernel, steps, spread, flat, [width for size in reversed(extra) for width in (0, size)]
 
 
-def places(
+def window_counts(
     spatial: Sequence[int],
     widths: Sequence[tuple[int, int]],
     kernel: Sequence[int],
@@ -113,7 +113,7 @@ def _convolved(
         raise RuntimeError(f"input {list(input)} and weight {list(weight)} do not fit with groups={groups}")
     steps, spread = expanded(stride, rank), expanded(dilation, rank)
     widths = pair_widths(conv_padding(padding, weight[2:], steps, spread))
-    return (*input[: -rank - 1], weight[0], *places(input[-rank:], widths, weight[2:], steps, spread))
+    return (*input[: -rank - 1], weight[0], *window_counts(input[-rank:], widths, weight[2:], steps, spread))
 
 
 def _transposed(
@@ -151,7 +151,7 @@ def pool(a: Arguments) -> Shape:
     kernel, steps, spread, pad, extra = pooling(shape, rank, *sizes, a["ceil_mode"])
     pairs = zip(pair_widths(pad), pair_widths(extra), strict=True)
     widths = [(before + more, after + last) for (before, after), (more, last) in pairs]
-    return (*shape[:-rank], *places(shape[-rank:], widths, kernel, steps, spread))
+    return (*shape[:-rank], *window_counts(shape[-rank:], widths, kernel, steps, spread))
 
 
 def _rank_of(a: Arguments) -> int:
@@ -179,6 +179,6 @@ def bias_of_convolution(a: Arguments) -> None:
     weight = a.shape("weight")
     if weight[0] % a["groups"]:
         raise fitting.misfit(a, f"{weight[0]} outputs do not divide into {a['groups']} groups")
-    for bias in fitting.given(a, "bias"):
+    for bias in fitting.shapes_given(a, "bias"):
         if bias != weight[:1]:
             raise fitting.misfit(a, f"expected a bias for each of {weight[0]} outputs, but got shape {list(bias)}")

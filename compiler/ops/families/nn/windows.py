@@ -97,7 +97,7 @@ def windows(array: Array, kernel: Sequence[int], stride: Sequence[int], dilation
     return np.asarray(view[tuple(steps)])
 
 
-def convolution(rank: int) -> Callable[..., Array]:
+def convolution_of_rank(rank: int) -> Callable[..., Array]:
     """conv1d, conv2d or conv3d, with a batch dimension or without."""
 
     def evaluate(
@@ -260,7 +260,7 @@ def bin_bounds(size: int, bins: int) -> tuple[Array, Array]:
 
 for _rank in (1, 2, 3):
     _ones, _zeros = [1] * _rank, [0] * _rank
-    _conv = convolution(_rank)
+    _conv = convolution_of_rank(_rank)
     for _overload, _padding in (("", f"int[{_rank}] padding={_zeros}"), (".padding", 'str padding="valid"')):
         declare(
             f"aten::conv{_rank}d{_overload}(Tensor input, Tensor weight, Tensor? bias=None,"

@@ -125,7 +125,7 @@ def _mode(self: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
 
 def _topk_shape(a: Arguments) -> Shape:
     shape = a.shape("self")
-    return shapes.replaced(shape, wrap_dim(a["dim"], len(shape)), a["k"]) if shape else ()
+    return shapes.with_sizes(shape, wrap_dim(a["dim"], len(shape)), a["k"]) if shape else ()
 
 
 _values_and_indices = rules.results(rules.like(), rules.indices)
@@ -135,14 +135,14 @@ declare(
     f"aten::sort(Tensor self, int dim=-1, bool descending=False) {_PAIR}",
     sort,
     result=_sorted,
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
     fits=fitting.has_dimension,
 )
 declare(
     f"aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) {_PAIR}",
     _sort_stable,
     result=_sorted,
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
     fits=fitting.has_dimension,
 )
 declare(
@@ -150,7 +150,7 @@ declare(
     _argsort,
     traits=Trait.NONDIFFERENTIABLE,
     result=rules.indices,
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
     fits=fitting.has_dimension,
 )
 declare(
@@ -158,7 +158,7 @@ declare(
     _argsort_stable,
     traits=Trait.NONDIFFERENTIABLE,
     result=rules.indices,
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
     fits=fitting.has_dimension,
 )
 declare(

@@ -120,7 +120,7 @@ for _name, _fold in (("cumsum", "add"), ("cumprod", "multiply")):
         _scan(_fold),
         traits=_R,
         result=lambda types: rules.accumulated(2, rules.tensor_at(types, 0).rank)(types),
-        shape=shapes.same("self"),
+        shape=shapes.shape_of("self"),
         dtype=shapes.summed,
         fits=fitting.has_dimension,
     )
@@ -129,7 +129,7 @@ declare(
     _logcumsumexp,
     traits=_R,
     result=rules.same(),
-    shape=shapes.same("self"),
+    shape=shapes.shape_of("self"),
     fits=fitting.has_dimension,
 )
 for _name, _extreme in (("cummax", "maximum"), ("cummin", "minimum")):
@@ -138,7 +138,7 @@ for _name, _extreme in (("cummax", "maximum"), ("cummin", "minimum")):
         _running_extreme(_extreme),
         traits=_R,
         result=rules.results(rules.same(), rules.indices),
-        shape=shapes.same("self"),
+        shape=shapes.shape_of("self"),
         fits=fitting.has_dimension,
     )
 
@@ -155,7 +155,7 @@ for _name, _forward, _vjp in _SOFT:
         _evaluate,
         traits=_R,
         result=rules.unless_asked(2, rules.same()),
-        shape=shapes.same("self"),
+        shape=shapes.shape_of("self"),
         fits=fitting.has_dimension,
     )
     declare(
@@ -163,7 +163,7 @@ for _name, _forward, _vjp in _SOFT:
         _soft_native(_evaluate),
         traits=_R,
         result=lambda types: rules.fixed(None, rules.tensor_at(types, 0).rank)(types),
-        shape=shapes.same("self"),
+        shape=shapes.shape_of("self"),
         fits=fitting.has_dimension,
     )
     declare(
@@ -171,5 +171,5 @@ for _name, _forward, _vjp in _SOFT:
         _backward_data(_vjp),
         traits=_R,
         result=lambda types: rules.fixed(None, rules.tensor_at(types, 0).rank)(types),
-        shape=shapes.same("grad_output"),
+        shape=shapes.shape_of("grad_output"),
     )

@@ -29,12 +29,12 @@ def graph_data(graph: Graph) -> JsonValue:
         "spans": spans,
         "sources": [[source.text, source.filename, source.is_library] for source in sources],
     }
-    if not _is_same(graph, graph_of(data)):
+    if not _is_same(graph, graph_from_data(data)):
         raise Unkept
     return data
 
 
-def graph_of(data: JsonValue) -> Graph:
+def graph_from_data(data: JsonValue) -> Graph:
     """The graph that was made data."""
     graph = _parsed(data["text"])
     graph.title = data["title"]

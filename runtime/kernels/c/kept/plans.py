@@ -53,7 +53,7 @@ class KeptPlans:
         self._missed = 0 if keeps else MOST_MISSED
 
     def get(self, key: Hashable) -> JsonValue | None:
-        """What is kept for what `described` gives; None where nothing is."""
+        """What is kept for what `program_key` gives; None where nothing is."""
         if self._missed >= MOST_MISSED or KeptPlans.stopped or not _is_plain(key):
             return None
         name = self._named(key)

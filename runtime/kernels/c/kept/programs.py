@@ -38,7 +38,7 @@ def program_data(program: CProgram) -> JsonValue:
     }
 
 
-def program_of(data: JsonValue) -> CProgram | None:
+def program_from_data(data: JsonValue) -> CProgram | None:
     """The program that was made data; None where a library of it, or an op, is gone."""
     steps: list[tuple[Stretch | Extern, Sequence[int]]] = []
     for kept, free in data["steps"]:
