@@ -19,6 +19,7 @@ TEXT = r"""
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 
 typedef union { double real; int64_t integer; } gs_number;
 typedef int gs_kernel(
@@ -34,15 +35,17 @@ typedef struct {
 
 #define MOST_THREADS 256
 #define TURNS 1000
+#define AWAKE 200000 /* nanoseconds: longer than Python takes from a forward to its backward */
 
 static pthread_mutex_t in_use = PTHREAD_MUTEX_INITIALIZER, waiting = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t woken = PTHREAD_COND_INITIALIZER;
 static int started;
+static pthread_t threads_of_pool[MOST_THREADS];
 static uint64_t begun_at[MOST_THREADS];
 static _Atomic uint64_t turn;
 static _Atomic int64_t next_program;
 static _Atomic int working, failed, outside;
-static int wanted;
+static int wanted, left_alone = -1;
 static struct {
     const gs_launch *launch;
     void *const *buffers;
@@ -59,6 +62,25 @@ static void pause_a_moment(void)
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #endif
+}
+
+static int64_t nanoseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Wait a moment for another turn, without sleep, from which to wake takes long. */
+static void await_turn_after(uint64_t seen)
+{
+    const int64_t end = nanoseconds() + AWAKE;
+    do
+        for (int i = 0; i < 64; ++i) {
+            if (atomic_load_explicit(&turn, memory_order_acquire) != seen) return;
+            pause_a_moment();
+        }
+    while (nanoseconds() < end);
 }
 
 /* Memory of the calling thread, kept until it ends. */
@@ -95,8 +117,7 @@ static void *work(void *argument)
     const int number = (int)(intptr_t)argument;
     uint64_t seen = begun_at[number];
     for (;;) {
-        for (int i = 0; i < TURNS && atomic_load_explicit(&turn, memory_order_acquire) == seen; ++i)
-            pause_a_moment();
+        await_turn_after(seen);
         if (atomic_load_explicit(&turn, memory_order_acquire) == seen) {
             pthread_mutex_lock(&waiting);
             while (atomic_load(&turn) == seen) pthread_cond_wait(&woken, &waiting);
@@ -116,16 +137,33 @@ static void start(int threads)
     if (started >= threads || pthread_attr_init(&attributes)) return;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     for (; started < threads && started < MOST_THREADS; ++started) {
-        pthread_t thread;
         begun_at[started] = atomic_load(&turn);
-        if (pthread_create(&thread, &attributes, work, (void *)(intptr_t)started)) break;
+        if (pthread_create(threads_of_pool + started, &attributes, work, (void *)(intptr_t)started)) break;
+        left_alone = -1;
     }
     pthread_attr_destroy(&attributes);
+}
+
+/* Have the threads run wherever the caller may, but not on its processor: where no other is idle, the system wakes them
+   there, and one does the work while the others wait for their turn. */
+static void leave_alone(void)
+{
+#ifdef __linux__
+    const int here = sched_getcpu();
+    cpu_set_t others;
+    if (here < 0 || here >= CPU_SETSIZE || here == left_alone) return;
+    if (sched_getaffinity(0, sizeof others, &others)) return;
+    CPU_CLR(here, &others);
+    if (!CPU_COUNT(&others)) return;
+    for (int i = 0; i < started; ++i) pthread_setaffinity_np(threads_of_pool[i], sizeof others, &others);
+    left_alone = here;
+#endif
 }
 
 static void run_together(int threads)
 {
     start(threads - 1);
+    leave_alone();
     wanted = threads - 1;
     atomic_store(&next_program, 0);
     atomic_store(&working, started);
@@ -175,6 +213,7 @@ int gs_run(
 static void begin_anew(void)
 {
     started = 0;
+    left_alone = -1;
     atomic_store(&working, 0);
     pthread_mutex_init(&in_use, NULL);
     pthread_mutex_init(&waiting, NULL);

@@ -182,3 +182,29 @@ print(len(found), all(found), threads() - before)
 @pytest.mark.parametrize("body", [SEVERAL] if HERE else [], ids=["six"])
 def test_calls_in_several_threads_share_one_pool(body: str) -> None:
     assert run(body, OMP_NUM_THREADS="1") == ["6", "True", "1"]
+
+
+APART = """
+def others():
+    return set(os.listdir("/proc/self/task"))
+
+allowed = os.sched_getaffinity(0)
+gs.settings.num_threads = 3
+known = others()
+f(x)
+added = others() - known
+for pinned in (allowed, {min(allowed)}, allowed):
+    os.sched_setaffinity(0, pinned)
+    f(x)
+    found = {frozenset(os.sched_getaffinity(int(thread))) for thread in added}
+    print(len(added), len(found), min(map(len, found)), found.pop() <= allowed)
+print(len(allowed))
+"""
+
+
+@pytest.mark.parametrize("body", [APART] if HERE else [], ids=["three"])
+def test_threads_leave_the_processor_of_the_caller_to_it(body: str) -> None:
+    """Where it has but one, they keep what they had."""
+    *found, count = run(body)
+    several = max(int(count) - 1, 1)
+    assert found == ["2", "1", str(several), "True"] * 3
