@@ -13,7 +13,7 @@ from ...compiler.autodiff.flatten import flatten_signature, leaves
 from ...compiler.autodiff.gradient import residuals_of
 from ...compiler.codegen.c.module import supports as supported_by_c
 from ...compiler.codegen.triton.module import (
-    COMPILE_OPTIONS,
+    compile_options,
     configuration,
     constants,
     divisible_sizes,
@@ -103,7 +103,7 @@ class KernelInfo:
     @property
     def options(self) -> dict[str, Any]:
         """Of the compiler, the number of warps among them."""
-        return {**configuration(self.schedule), **COMPILE_OPTIONS}
+        return {**configuration(self.schedule), **compile_options(self.text)}
 
     @property
     def grid(self) -> tuple[int, int, int]:

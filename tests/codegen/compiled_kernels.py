@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import kernel_cases as cases
 from gradscript.compiler.codegen.triton.module import (
-    COMPILE_OPTIONS,
+    compile_options,
     configuration,
     divisible_sizes,
     emit_triton,
@@ -78,8 +78,8 @@ def parts(kernel: Kernel) -> list[Kernel]:
 
 def compiled(kernel: Kernel, target: str, schedule: Schedule | None = None) -> Binary:
     schedule = schedule or choose_schedule(kernel)
-    options = {**COMPILE_OPTIONS, **configuration(schedule)}
     text = emit_triton(kernel, schedule)
+    options = {**compile_options(text), **configuration(schedule)}
     sizes = divisible_sizes(kernel)
     return compile_offline(text, function_name(kernel), triton_signature(kernel, schedule), target, options, sizes)
 

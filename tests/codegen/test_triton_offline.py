@@ -11,7 +11,7 @@ import kernel_cases as cases
 import pytest
 from amounts import some_of
 from compiled_kernels import MATRIX, compiled, parts, wide_loads
-from gradscript.compiler.codegen.triton.module import COMPILE_OPTIONS, Unsupported, emit_triton, supports
+from gradscript.compiler.codegen.triton.module import Unsupported, compile_options, emit_triton, supports
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.ops.scalar import PRIMITIVES
 from gradscript.compiler.scheduling.pressure import bytes_fetched
@@ -171,9 +171,45 @@ def test_a_primitive_without_a_text_is_refused() -> None:
         compiled(k.build(), "sm_90")
 
 
+SAME = ("exp", "log", "log10", "log2", "ndtr", "sigmoid", "tanh", "sin", "cos")
+"""Functions whose results were the same on a GPU over all floats, whether libdevice takes subnormals for 0 or not."""
+
+
+@pytest.mark.parametrize("name", [n for n in PRIMITIVES if supports(n, FLOAT32) and PRIMITIVES[n].floating])
+def test_subnormal_numbers_are_not_taken_for_nothing(name: str) -> None:
+    """Where that would make another result, libdevice is not told to: its code has no `.ftz` then."""
+    kernel = _one_primitive(name)
+    text = emit_triton(kernel, choose_schedule(kernel))
+    if compile_options(text)["enable_reflect_ftz"] and name not in SAME:
+        assert ".ftz" not in compiled(kernel, "sm_90").assembly
+
+
+def _one_primitive(name: str) -> Kernel:
+    k = KernelBuilder("one", i=128)
+    operands = []
+    for number in range(len(PRIMITIVES[name].operands)):
+        k.input(f"x{number}", FLOAT32, (128,))
+        operands.append(k.load(f"x{number}", "i"))
+    result = BOOL if PRIMITIVES[name].result == "bool" else FLOAT32
+    k.output("result", result, (128,))
+    k.store("result", "i", k.compute(name, *operands, dtype=result))
+    return k.build()
+
+
+def test_kernels_say_whether_subnormal_numbers_are_kept() -> None:
+    texts = {
+        name: emit_triton(k, choose_schedule(k)) for name in ("atan2", "rsqrt", "exp") for k in [_one_primitive(name)]
+    }
+    assert {name: compile_options(text)["enable_reflect_ftz"] for name, text in texts.items()} == {
+        "atan2": False,
+        "rsqrt": False,
+        "exp": True,
+    }
+
+
 def test_unknown_targets_and_broken_texts_are_told() -> None:
     with pytest.raises(KernelFailure, match="unknown target 'sm_20'"):
         compile_offline("", "kernel", {}, "sm_20")
     text = "import triton\n\n\n@triton.jit\ndef kernel(x_ptr):\n    nothing\n"
     with pytest.raises(KernelFailure, match="does not compile kernel for sm_90"):
-        compile_offline(text, "kernel", {"x_ptr": "*fp32"}, "sm_90", COMPILE_OPTIONS)
+        compile_offline(text, "kernel", {"x_ptr": "*fp32"}, "sm_90", compile_options(text))

@@ -83,7 +83,7 @@ HELPERS = {
         def _coarse_expm1(x):
             """exp(x) - 1, to 2 ** -16 of it; where that would cancel, the first terms of a series."""
             root = tl.exp2(x * 0.7213475204444817)
-            small = x + x * x * (0.5 + x * 0.16666666666666666)
+            small = x * (1.0 + x * (0.5 + x * 0.16666666666666666))
             return tl.where(tl.abs(x) < 0.0625, small, root * root - 1.0)
         ''',
     "_coarse_sigmoid": '''
@@ -96,7 +96,7 @@ HELPERS = {
         def _coarse_tanh(x):
             """tanh(x), to 2 ** -16 of it: 1 - 2 / (1 + exp(2 x)), or x - x ** 3 / 3 where that cancels."""
             large = 1.0 - 2.0 * libdevice.fast_dividef(1.0, 1.0 + tl.exp2(x * 2.8853900817779268))
-            return tl.where(tl.abs(x) < 0.0625, x - x * x * x * 0.3333333333333333, large)
+            return tl.where(tl.abs(x) < 0.0625, x * (1.0 - x * x * 0.3333333333333333), large)
         ''',
     "_coarse_quotient": '''
         def _coarse_quotient(x, y):

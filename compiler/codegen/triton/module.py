@@ -19,7 +19,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from textwrap import dedent, indent
-from typing import Any
 
 from ....lang.light_dataclasses import dataclass
 from ...kernel_ir.kernel import Axis, Kernel, Statement, Uniform
@@ -55,8 +54,8 @@ from .open_numbers import OpenNumbers
 from .primitives import TYPES, supports
 
 __all__ = [
-    "COMPILE_OPTIONS",
     "Unsupported",
+    "compile_options",
     "configuration",
     "constants",
     "divisible_sizes",
@@ -74,10 +73,15 @@ REGISTERS = 65_536
 """32-bit registers that the programs of a multiprocessor share, of compute capability 8.0 to 10.0."""
 MAX_REGISTERS = 255
 """Of a thread."""
-COMPILE_OPTIONS: dict[str, Any] = {"enable_fp_fusion": True}
-"""Options that every kernel is compiled with. A product and a sum may become one fused operation, rounded once, as nvcc
-does by default for torch's own kernels; pinned, so that a change of Triton's default changes no results."""
+NVIDIA_OPTIONS = ("maxnreg", "enable_reflect_ftz")
+"""Options of a launch that other devices do not know."""
 
+_KEEPING = frozenset(
+    ("copysign", "exp", "fast_dividef", "isinf", "isnan", "log", "log10", "log2", "nearbyint", "signbit", "trunc")
+)
+"""Functions of libdevice that are the same where it takes subnormal numbers for 0."""
+_FLUSHED = ("_float_floor_divide", "_float_remainder", "_log_ndtr")
+"""Helpers that others are the results of; all that is not here was written for it."""
 _RESERVED = {"tl", "triton", "libdevice", "float", "range", "start", "_", *HELPERS}
 _TYPE_NAMES = {
     BOOL: "i1",
@@ -121,6 +125,19 @@ def configuration(schedule: Schedule) -> dict[str, int]:
     warps = schedule.num_warps
     registers = most_registers(warps, schedule.most_registers)
     return {"num_warps": warps, "num_stages": schedule.num_stages, "maxnreg": registers}
+
+
+def compile_options(text: str) -> dict[str, bool]:
+    """The options of a launch that a module's text decides, whatever Triton's defaults are.
+
+    A product and a sum may become one fused operation, rounded once, as nvcc does by default for torch's own kernels.
+    Triton has libdevice take subnormal numbers for 0, by which `atan2(1e-40, 1e-40)` is 0 and `rsqrt(1e-40)` infinite:
+    only what comes out the same may be compiled so, on NVIDIA's devices.
+    """
+    function = text[text.rindex("@triton.jit") :]
+    is_same = _KEEPING.issuperset(re.findall(r"libdevice\.(\w+)", function))
+    is_same = is_same and not any(f"def {helper}(" in text for helper in _FLUSHED)
+    return {"enable_fp_fusion": True, "enable_reflect_ftz": is_same}
 
 
 def divisible_sizes(kernel: Kernel) -> list[str]:

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from ....compiler.codegen.triton.module import (
-    COMPILE_OPTIONS,
+    NVIDIA_OPTIONS,
+    compile_options,
     configuration,
     constants,
     emit_for_open_sizes,
@@ -57,13 +58,16 @@ class Built:
         # Blocks along the axes of a tile follow from their sizes, which may be open.
         self.constants = {name: index(block) for name, block in constants(kernel, schedule).items()}
         self.configuration = configuration(schedule)
-        self._options = {**self.configuration, **COMPILE_OPTIONS}
         self._compiled: dict[Hashable, Any] = {}
 
     @cached_property
     def emitted(self) -> tuple[str, list[Number]]:
         """The Triton module, and the numbers that it takes behind the sizes."""
         return emit_for_open_sizes(self.kernel, self.schedule)
+
+    @cached_property
+    def _options(self) -> dict[str, Any]:
+        return {**self.configuration, **compile_options(self.emitted[0])}
 
     @cached_property
     def function(self) -> Any:
@@ -73,7 +77,8 @@ class Built:
 
     def interpret(self, arguments: Sequence[Any], programs: Grid) -> None:
         """Run by Triton's interpreter, on the CPU."""
-        self.function[programs](*arguments, **self.constants, **self._options)
+        options = {name: given for name, given in self._options.items() if name not in NVIDIA_OPTIONS}
+        self.function[programs](*arguments, **self.constants, **options)
 
     def prepare(self, arguments: Sequence[Any], programs: Grid, kinds: Hashable = None) -> Callable[..., None]:
         """A launch for arguments of these types and alignments, on the current device.
@@ -87,7 +92,7 @@ class Built:
             if compiled is None:
                 options = dict(self._options)
                 if torch.version.hip is not None:
-                    del options["maxnreg"]
+                    options = {name: given for name, given in options.items() if name not in NVIDIA_OPTIONS}
                 compiled = self.function.warmup(*arguments, grid=programs, **self.constants, **options)
                 self._compiled[kinds] = compiled
             launch: Callable[..., None] = compiled[programs]
