@@ -17,6 +17,7 @@ from ...compiler.kernel_ir.layout import contiguous_strides
 from ...compiler.ops.registry import OPS
 from ...compiler.types.open_sizes import Symbols, closed, is_open
 from ..values.torch_dtypes import torch_dtypes
+from .launches.native import native_steps
 from .launches.row import LaunchRow
 from .launches.steps import CalledOp, KernelSlots, LaunchedKernel, RunStep, SlotOf, moved_to, reader_of
 from .torch_ops import constant_tensor, is_literal, op_function, without_autocast
@@ -62,6 +63,7 @@ class DeviceProgram:
         ]
         self._outputs = [self._argument(output) for output in program.outputs]
         self._runs: list[tuple[RunStep, list[int]]] | None = None
+        self._native: Callable[[KernelSlots, Any], None] | None = None
         self._empty = [None] * (len(self._slot) - len(self._constants) - len(program.input_names))
         self.is_new = [self._is_from_kernel(output) for output in program.outputs]
         self._has_ops = any(isinstance(step, ExternStep) for step in steps)
@@ -83,7 +85,7 @@ class DeviceProgram:
         found = copy(self)
         found._outputs = closed(self._outputs, atoms)
         found._steps = [(step.closed(atoms), free) for step, free in self._steps]
-        found._runs = None
+        found._runs = found._native = None
         return found
 
     def run(self, values: Sequence[Any]) -> list[Any]:
@@ -106,17 +108,24 @@ class DeviceProgram:
         ]
         for number in self._foreign:
             slots[number] = self._brought(slots[number])
-        for step, free in self._prepared() if self._runs is None else self._runs:
-            step(slots, stream)
-            for number in free:
-                slots[number] = None
+        if self._native is not None:
+            self._native(slots, stream)
+        else:
+            self._run_steps(slots, stream)
         results = self._read(slots)
         return [self._own(result) for result in results] if self._lasting else results
 
-    def _prepared(self) -> list[tuple[RunStep, list[int]]]:
-        self._read = reader_of(self._outputs)
-        self._runs = [(step.prepared(), free) for step, free in self._steps]
-        return self._runs
+    def _run_steps(self, slots: KernelSlots, stream: Any) -> None:
+        if self._runs is None:
+            self._read = reader_of(self._outputs)
+            self._runs = [(step.prepared(), free) for step, free in self._steps]
+        else:
+            # What has run before will again; sizes that are met once do not pay for it.
+            self._native = native_steps([step for step, _ in self._steps], [free for _, free in self._steps])
+        for step, free in self._runs:
+            step(slots, stream)
+            for number in free:
+                slots[number] = None
 
     def note(self, row: LaunchRow, values: Sequence[Any], results: Sequence[Any]) -> None:
         """Add what a run did to a row, whose values these are. Raises: Unlisted."""

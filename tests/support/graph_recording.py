@@ -6,16 +6,20 @@ by their meaning, and torch's ops, whose results go where they went.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from gradscript.compiler.fusion.refusals import Unsettled
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.kernel_ir.interpret import run_kernel
+from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.types.open_sizes import Symbols
+from gradscript.runtime.kernels import program, runner
 from gradscript.runtime.kernels.runner import KernelGraph, KernelGroup
 from gradscript.runtime.kernels.triton.kernel import TritonKernel
 from gradscript.runtime.torch.graphs import driver, inputs, step
@@ -71,10 +75,12 @@ def _is_tensor(value: Any) -> bool:
 
 
 class RecordingDriver:
-    """Captures by recording. `launches` are the names of the kernels that ran, replays included."""
+    """Captures by recording. `launches` are the names of the kernels that ran, replays included;
+    `at_addresses` counts those by addresses alone."""
 
     def __init__(self, launches: list[str]) -> None:
         self.launches = launches
+        self.at_addresses = 0
         self._recorded: list[Done] | None = None
 
     def warm_up(self, work: Callable[[], Any], *, strictly: bool) -> Any:
@@ -114,6 +120,39 @@ class RecordingDriver:
             self._recorded.append(do)
 
 
+STREAM = 1234
+
+
+def _direct(found: RecordingDriver, kernel: Any, aligned: tuple[bool, ...]) -> tuple[Any, ...]:
+    """In the place of TritonKernel.direct: a launch finds tensors by their addresses alone, as a GPU does."""
+
+    def run(across: int, down: int, deep: int, stream: int, behind: str, *given: Any) -> None:
+        assert stream == STREAM and behind == "behind"
+        count = len(kernel.kernel.buffers)
+        assert given[count] == "sizes"
+        found.at_addresses += 1
+        _run_at(kernel.kernel, aligned, given[:count], given[count + 1 :])
+
+    return (run, (1, 1, 1), ("behind",), ("sizes",), (), [], [])
+
+
+def _run_at(kernel: Any, aligned: tuple[bool, ...], addresses: Sequence[int], passed: Sequence[Any]) -> None:
+    assert len(passed) == len(kernel.parameters)
+    assert aligned == tuple(address % 16 == 0 for address in addresses)
+    tensors = [_tensor_at(buffer, address) for buffer, address in zip(kernel.buffers, addresses, strict=True)]
+    _run(kernel, tensors, passed)
+
+
+def _tensor_at(buffer: Any, address: int) -> torch.Tensor:
+    dtype = numpy_dtype(buffer.dtype)
+    if not buffer.numel:
+        return torch.from_numpy(np.empty(buffer.shape, dtype))
+    last = sum((size - 1) * stride for size, stride in zip(buffer.shape, buffer.strides, strict=True))
+    memory = (ctypes.c_char * ((last + 1) * dtype.itemsize)).from_address(address)
+    strides = [stride * dtype.itemsize for stride in buffer.strides]
+    return torch.from_numpy(np.ndarray(buffer.shape, dtype, memory, strides=strides))
+
+
 def _run(kernel: Any, tensors: Sequence[torch.Tensor], numbers: Sequence[float]) -> None:
     given = {b.name: tensor.detach().numpy() for b, tensor in zip(kernel.buffers, tensors, strict=True)}
     arrays = {buffer.name: given[buffer.name].copy() for buffer in kernel.inputs}
@@ -147,8 +186,9 @@ class _ExactGroup(KernelGroup, _ExactGraph):
 
 
 @contextmanager
-def graph_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordingDriver]:
-    """Have all tensors be on a device that captures meanwhile."""
+def graph_device(monkeypatch: pytest.MonkeyPatch, *, by_address: bool = False) -> Iterator[RecordingDriver]:
+    """Have all tensors be on a device that captures meanwhile; `by_address`: where a kernel is launched again, it is
+    given addresses."""
     found = RecordingDriver([])
 
     def launch(kernel: Any, tensors: Any, numbers: Any, stream: Any) -> None:
@@ -156,6 +196,10 @@ def graph_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordingDriver]:
 
     with kernel_device(monkeypatch, _ExactGraph), monkeypatch.context() as patch:
         patch.setattr(TritonKernel, "launch", launch)
+        if by_address:
+            patch.setattr(TritonKernel, "direct", lambda kernel, aligned: _direct(found, kernel, aligned))
+            for module in (program, runner):
+                patch.setattr(module, "on_stream", lambda device, run: run(STREAM))
         patch.setitem(driver.DRIVERS, "cpu", lambda device: found)
         for module in (inputs, step):
             patch.setattr(module, "has_driver", _is_tensor)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .native import native_steps
 from .row import LaunchRow
 from .steps import KernelSlots, RunStep, reader_of, slots_in
 
@@ -24,7 +25,11 @@ class LaunchList:
         self.count = len(row.steps)
         self._template = row.template
         self._inputs = row.count
-        self._steps = self._freeing(row, outputs)
+        freed = self._freed(row, outputs)
+        self._native = native_steps(row.steps, freed)
+        self._steps: list[tuple[RunStep, list[int]]] = []
+        if self._native is None:
+            self._steps = [(step.prepared(), numbers) for step, numbers in zip(row.steps, freed, strict=True)]
         self._read = reader_of(outputs)
 
     def run(self, values: Sequence[Any], stream: Any) -> list[Any]:
@@ -32,14 +37,17 @@ class LaunchList:
         slots: KernelSlots = flat_values(values)
         assert len(slots) == self._inputs
         slots += self._template
+        if self._native is not None:
+            self._native(slots, stream)
+            return self._read(slots)
         for step, free in self._steps:
             step(slots, stream)
             for number in free:
                 slots[number] = None
         return self._read(slots)
 
-    def _freeing(self, row: LaunchRow, outputs: Sequence[Any]) -> list[tuple[RunStep, list[int]]]:
-        """The steps prepared, and with each the slots that nothing reads any more."""
+    def _freed(self, row: LaunchRow, outputs: Sequence[Any]) -> list[list[int]]:
+        """For each step the slots that nothing reads any more after it."""
         # Constants and arguments stay where they are.
         kept = {row.count + i for i, value in enumerate(row.template) if value is not None}
         kept |= {*range(row.count), *slots_in(outputs)}
@@ -50,7 +58,7 @@ class LaunchList:
         for number, position in last.items():
             if number not in kept:
                 free[position].append(number)
-        return [(step.prepared(), numbers) for step, numbers in zip(row.steps, free, strict=True)]
+        return free
 
 
 def flat_values(values: Sequence[Any]) -> list[Any]:

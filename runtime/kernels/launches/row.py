@@ -13,7 +13,21 @@ from weakref import ref
 import torch
 
 from ....lang.light_dataclasses import dataclass
-from .steps import KernelSlots, LaunchStep, NewPlaces, RunStep, SlotOf, moved_to, reader_of, slots_in
+from .steps import (
+    CALL,
+    NESTED,
+    ONE,
+    FreedPlaces,
+    KernelSlots,
+    LaunchStep,
+    NewPlaces,
+    RunStep,
+    SlotOf,
+    described_values,
+    moved_to,
+    reader_of,
+    slots_in,
+)
 
 MAX_STEPS = 20_000
 """Of a list; what is longer goes by the plan."""
@@ -47,6 +61,13 @@ class EvaluatedStep:
         """The same over another row of slots."""
         return EvaluatedStep(self.function, moved_to(self.arguments, places), moved_to(self.results, places))
 
+    def described(self, freed: FreedPlaces) -> tuple[Any, ...]:
+        """The same for what runs steps without Python."""
+        called = (tuple(freed), self.function, described_values(tuple(self.arguments)), None)
+        if type(self.results) is SlotOf:
+            return (CALL, (*called, ONE, False, (int(self.results),), (None,)))
+        return (CALL, (*called, NESTED, False, (), _as_tuples(self.results)))
+
     def prepared(self) -> RunStep:
         """What runs it."""
         function, read, results = self.function, reader_of(self.arguments), self.results
@@ -71,6 +92,10 @@ def _spread(pattern: ResultPlaces, value: Any, slots: KernelSlots) -> None:
     elif type(pattern) is list:
         for part, item in zip(pattern, value, strict=True):
             _spread(part, item, slots)
+
+
+def _as_tuples(pattern: ResultPlaces) -> ResultPlaces:
+    return tuple(map(_as_tuples, pattern)) if isinstance(pattern, list) else pattern
 
 
 class LaunchRow:

@@ -21,6 +21,11 @@ from ...values.torch_dtypes import torch_dtypes
 KernelSlots = list[Any]
 RunStep = Callable[[KernelSlots, Any], None]
 """A step: what it reads and writes, and the stream that it is put on."""
+FreedPlaces = Sequence[int]
+"""Slots that nothing reads any more after a step."""
+LAUNCH, CALL, OTHER = range(3)
+ONE, SEVERAL, NESTED = range(3)
+"""Kinds of steps and of results, as `c/text/launches.c` has them."""
 NewPlaces = Sequence[int]
 """Where slots stand in another row: a new number for each."""
 _empty = torch.empty_strided
@@ -81,6 +86,13 @@ class LaunchedKernel:
             [places[number] for number in self.numbers],
         )
 
+    def described(self, freed: FreedPlaces) -> tuple[Any, ...]:
+        """The same for what runs steps without Python."""
+        named = {"device": self.kernel.device}
+        made = [(n, (shape, strides), {**named, "dtype": dtype}) for n, shape, strides, dtype in self.made]
+        moved, buffers, numbers = tuple(map(tuple, self.moved)), tuple(self.buffers), tuple(self.numbers)
+        return (LAUNCH, (tuple(freed), self.kernel, tuple(made), moved, buffers, numbers))
+
     def prepared(self) -> RunStep:
         """What runs it."""
         kernel, device = self.kernel, self.kernel.device
@@ -137,6 +149,23 @@ class CalledOp:
         """The same over another row of slots."""
         arguments, results = moved_to(self.arguments, places), [places[number] for number in self.results]
         return replace(self, arguments=arguments, results=results)
+
+    def described(self, freed: FreedPlaces) -> tuple[Any, ...]:
+        """The same for what runs steps without Python."""
+        is_one = len(self.results) == 1 and len(self.node.outputs) == 1
+        # Anything will do for a view, and for what no kernel was planned for.
+        settles = [None if self.is_view or layout is None else torch_dtypes()[layout.dtype] for layout in self.layouts]
+        is_unpacked = is_one and self.layouts[0] is not None
+        kept = (ONE if is_one else SEVERAL, is_unpacked, tuple(self.results), tuple(settles))
+        return (CALL, (tuple(freed), self.function, described_values(tuple(self.arguments)), self._told, *kept))
+
+    def _told(self, arguments: Sequence[Any], error: Exception) -> Exception:
+        """What an error of the call is to its caller."""
+        if isinstance(error, torch.OutOfMemoryError) or not isinstance(error, _DATA):
+            return error
+        failure = self._failed(arguments, error)
+        failure.__cause__ = error
+        return failure
 
     def prepared(self) -> RunStep:
         """What runs it."""
@@ -228,6 +257,17 @@ def slots_in(argument: Any) -> list[int]:
     if type(argument) is SlotOf:
         return [argument]
     return [slot for item in argument for slot in slots_in(item)] if isinstance(argument, list | tuple) else []
+
+
+def described_values(values: Any) -> tuple[Any, ...]:
+    """Values, and which of them stand in slots or have such in them, for what runs steps without Python."""
+    same = tuple([None if type(item) is SlotOf else item for item in values])
+    plain = [(i, int(item)) for i, item in enumerate(values) if type(item) is SlotOf]
+    nested = [
+        (i, described_values(item)) for i, item in enumerate(values) if type(item) is not SlotOf and slots_in(item)
+    ]
+    where, found = tuple([i for i, _ in plain]), tuple([number for _, number in plain])
+    return (type(values) is tuple, same, where, found, tuple(nested))
 
 
 def moved_to(argument: Any, places: NewPlaces | Mapping[int, int]) -> Any:

@@ -151,6 +151,17 @@ class TritonKernel:
         run = self._prepared.get(aligned) or self._prepare(aligned, (*tensors, *self._sizes, *numbers))
         run(*pointers, *self._sizes, *numbers, stream=stream)
 
+    def direct(self, aligned: tuple[bool, ...]) -> tuple[Any, ...] | None:
+        """What launches it at addresses aligned like this, once it was: what is called, with a grid, a stream, what
+        comes behind these, the addresses, sizes, numbers and blocks; then lists of hooks, empty where it may be called.
+        None where that is not known.
+        """
+        found = getattr(self._prepared.get(aligned), "parts", None)
+        if found is None:
+            return None
+        run, programs, behind, blocks, *hooks = found
+        return (run, programs, behind, self._sizes, blocks, *hooks)
+
     def _prepare(self, aligned: tuple[bool, ...], arguments: Sequence[Any]) -> Callable[..., None]:
         try:
             # What is captured does not run, so there is nothing to time.
@@ -200,6 +211,8 @@ def _direct(compiled: Any, programs: Grid, launch: Callable[..., None], blocks: 
         else:
             run(across, down, deep, stream, function, packed, None, None, None, *given, *blocks)
 
+    behind = (function, packed, None, None, None)
+    launched.parts = (run, programs, behind, blocks, enter_calls, leave_calls)  # type: ignore[attr-defined]
     return launched
 
 

@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 import data_programs
 import whole_models
 from data_programs import compare
-from gradscript.runtime.kernels.launches import steps
+from gradscript.runtime.execution.function_executor import forget_compiled
+from gradscript.runtime.kernels.launches import native, steps
 from gradscript.runtime.kernels.launches.kept import KeptList
 from gradscript.runtime.kernels.launches.launch_list import LaunchList
 from gradscript.runtime.kernels.launches.recording import Recording
@@ -61,9 +62,21 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     return Runs(monkeypatch)
 
 
-@pytest.fixture
-def device(monkeypatch: pytest.MonkeyPatch) -> Any:
-    with graph_device(monkeypatch) as found:
+_LAST: list[str] = []
+
+
+@pytest.fixture(params=["python", "native", "addresses"])
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """By the steps' own Python, without it, and with launches that know nothing but addresses."""
+    if request.param == "python":
+        monkeypatch.setattr(native, "_steps_type", lambda: None)
+    elif native._steps_type() is None:
+        pytest.skip("needs a compiler of C, and Python's headers")
+    if not _LAST or _LAST[0] != request.param:
+        # Lists stay with what was compiled.
+        forget_compiled()
+        _LAST[:] = [request.param]
+    with graph_device(monkeypatch, by_address=request.param == "addresses") as found:
         yield found
 
 
@@ -99,6 +112,7 @@ def test_programs_run_again(programs: Any, name: str, device: RecordingDriver, r
         compare(found[turn], wanted[turn])
     if name in LISTED:
         assert len(runs.made) >= 2 and runs.runs >= 4, (len(runs.made), runs.runs)
+        assert bool(device.at_addresses) == (_LAST[0] == "addresses")
 
 
 UNIT = gs.CompilationUnit("""
@@ -281,8 +295,7 @@ def test_memory_is_freed_after_its_last_use(
 ) -> None:
     x, w, most = draw(3, 4), draw(8, 4), []
     for rounds in (5, 50):
-        for _ in range(2):
-            UNIT.doubled(x, w, rounds)
+        UNIT.doubled(x, w, rounds)
         alive: list[Any] = []
         counts: list[int] = []
 
@@ -293,6 +306,9 @@ def test_memory_is_freed_after_its_last_use(
             return tensor
 
         monkeypatch.setattr(steps, "_empty", made)
+        UNIT.doubled(x, w, rounds)
+        alive.clear()
+        counts.clear()
         UNIT.doubled(x, w, rounds)
         most.append(max(counts))
     assert runs.runs == 2 and most[0] == most[1] <= 3, most
