@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from functools import cached_property
 from operator import index
 from threading import Lock
 from typing import Any
@@ -17,6 +18,7 @@ from ...compiler.kernel_ir.layout import contiguous_strides
 from ...compiler.ops.registry import OPS
 from ...compiler.types.open_sizes import Symbols, closed, is_open
 from ..values.torch_dtypes import torch_dtypes
+from .launches.memory import memory_of_slots
 from .launches.native import native_steps
 from .launches.row import LaunchRow
 from .launches.steps import CalledOp, KernelSlots, LaunchedKernel, RunStep, SlotOf, moved_to, reader_of
@@ -86,6 +88,7 @@ class DeviceProgram:
         found._outputs = closed(self._outputs, atoms)
         found._steps = [(step.closed(atoms), free) for step, free in self._steps]
         found._runs = found._native = None
+        found.__dict__.pop("memory", None)
         return found
 
     def run(self, values: Sequence[Any]) -> list[Any]:
@@ -94,6 +97,15 @@ class DeviceProgram:
             return self._run_there(values)
         with without_autocast(self.device):
             return self._run_there(values)
+
+    def run_listed(self, values: Sequence[Any]) -> tuple[list[Any], DeviceProgram]:
+        """The outputs, and what gave them: it does the same each time."""
+        return self.run(values), self
+
+    @cached_property
+    def memory(self) -> list[Any]:
+        """Whose memory each output has, as `memory_of_slots` says."""
+        return memory_of_slots([step for step, _ in self._steps], self._outputs)
 
     def _run_there(self, values: Sequence[Any]) -> list[Any]:
         if not self._has_kernels:

@@ -254,6 +254,11 @@ class DevicePlan:
         with torch.no_grad(), without_autocast(self.device):
             return run_plan(self.plan, values) if self._list is None else self._list.run(values)
 
+    def run_listed(self, values: Sequence[Any]) -> tuple[list[Any], Any]:
+        """The outputs, and the list of launches that gave them, where one did."""
+        with torch.no_grad(), without_autocast(self.device):
+            return (run_plan(self.plan, values), None) if self._list is None else self._list.run_listed(values)
+
 
 def seen_tensor(value: Any) -> SeenTensor | None:
     """What is seen of a tensor; None for anything else."""

@@ -114,6 +114,7 @@ class _CountedFixedRun:
     def __init__(self, fixed: FixedRun) -> None:
         self._fixed = fixed
         self._run = fixed.run
+        self._run_listed: Callable[..., Any] | None = getattr(fixed, "run_listed", None)
         self.is_new = fixed.is_new
 
     @property
@@ -124,6 +125,11 @@ class _CountedFixedRun:
     def run(self, values: Sequence[Any]) -> list[Any]:
         HITS.add()
         return self._run(values)
+
+    def run_listed(self, values: Sequence[Any]) -> tuple[list[Any], Any]:
+        """The results, and what did just what it does each time, where that ran."""
+        HITS.add()
+        return (self._run(values), None) if self._run_listed is None else self._run_listed(values)
 
 
 class DeviceMemory:

@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from ...compiler.fusion.unasked import float_key
 from ..settings.modes import TOUCHED, usual_backend
+from .call_layout import CallLayout, Listed, frozen, places_of
 from .devices import DeviceMemory, FixedRun
-from .node import NUMPY_DTYPE, GradscriptFunction, StepCall, is_transformed, named
-from .places import NestedPlaces, TensorPlace, each, put_together, take_apart
+from .node import NUMPY_DTYPE, GradscriptFunction, KeptPlaces, StepCall, is_transformed, named
+from .places import NestedPlaces, each, leaves_of, put_together, take_apart
 from .steps import Step, step_of
 from .tensors import is_forward_mode
 
@@ -35,25 +35,44 @@ class ListCall:
         self.device = device
         self._rest = rest
         self._apply = named(GradscriptFunction, step.name).apply
-        self._backwards: dict[Hashable, Gradients] = {}
+        self._backwards: dict[Hashable, ListedBackward] = {}
+        self._layout: CallLayout | None = None
 
     def __call__(self, args: Sequence[Any], arrays: list[Any] | None = None) -> Any:
         """The result."""
         tensors: list[Any] = []
-        layouts = take_apart([*args, *self._rest] if self._rest else args, tensors)
-        call = _FixedCall(self, layouts)
+        values = [*args, *self._rest] if self._rest else args
+        call = _FixedCall(self, values, take_apart(values, tensors))
         row = self._apply(call, *tensors)
         results = put_together(call.outputs[: self.step.num_real], row)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def layout(
+        self, listed: Listed, call: StepCall, results: Sequence[Any], tensors: Sequence[Any]
+    ) -> CallLayout | None:
+        """Where everything stands, for such results of what ran; None where that is to be found in each call."""
+        found = self._layout
+        if found is None or found.listed is not listed:
+            found = self._layout = CallLayout(listed, call, results, tensors)
+        return found if found.holds else None
 
     def gradients(self, vjps: Sequence[Any], captures: Sequence[NestedPlaces], values: Sequence[Any]) -> Any:
         """The gradients of arguments by what is kept for the like; None where the usual node finds them.
 
         What is kept follows from the kinds of arguments only where the host decides all.
         """
+        backward = self._found_backward(vjps, frozen(captures), values)
+        return None if backward is None else backward.run(values)
+
+    def row_of_gradients(self, kept: KeptPlaces, vjps: Sequence[Any], captures: Hashable, values: Sequence[Any]) -> Any:
+        """The same in a row; the captures are those of a key."""
+        backward = self._found_backward(vjps, captures, values)
+        return None if backward is None else backward.row(kept, values)
+
+    def _found_backward(self, vjps: Sequence[Any], captures: Hashable, values: Sequence[Any]) -> ListedBackward | None:
         if torch.is_grad_enabled() or is_transformed() or is_forward_mode() or not self.fixed.is_settled:
             return None
-        key = (usual_backend() if TOUCHED.any else "", *map(_kind, vjps), _frozen(captures))
+        key = (usual_backend() if TOUCHED.any else "", *map(_kind, vjps), captures)
         if None in key[1:-1]:
             return None
         run = self._backwards.get(key)
@@ -61,46 +80,81 @@ class ListCall:
             if len(self._backwards) >= MAX_BACKWARDS:
                 self._backwards.clear()
             run = self._backwards[key] = self._backward(vjps, values)
-        return run(values)
+        return run
 
-    def _backward(self, vjps: Sequence[Any], values: Sequence[Any]) -> Gradients:
+    def _backward(self, vjps: Sequence[Any], values: Sequence[Any]) -> ListedBackward:
         program = self.step.backward(tuple([None if vjp is None else NUMPY_DTYPE[vjp.dtype] for vjp in vjps]))
         found = step_of(program, (False,) * len(values)).on(self.device)
         prepared = found.fixed(values)
-        return found if prepared is None else prepared.run
+        return ListedBackward(found if prepared is None else prepared.run, prepared)
+
+
+class ListedBackward:
+    """What gives gradients, and, once they were looked at, where they stand in a row of those of tensors."""
+
+    def __init__(self, run: Gradients, fixed: FixedRun | None) -> None:
+        self.run = run
+        self._run_listed = getattr(fixed, "run_listed", None)
+        self._listed: Listed | None = None
+        self._places: list[int] = []
+
+    def row(self, kept: KeptPlaces, values: Sequence[Any]) -> list[Any]:
+        """The gradients of the arguments' tensors in a row, each of the shape of its tensor."""
+        results, listed = (self.run(values), None) if self._run_listed is None else self._run_listed(values)
+        if listed is None or listed is not self._listed:
+            row = kept.spread(results)
+            self._listed, self._places = listed, places_of(kept.arguments, results)
+            return row
+        row = [None] * len(kept.shapes)
+        for place, gradient in zip(self._places, leaves_of(results), strict=True):
+            if place >= 0:
+                row[place] = gradient
+        return row
 
 
 class _FixedCall(StepCall):
     """One of these calls."""
 
-    __slots__ = ("_call",)
+    __slots__ = ("_call", "_layout", "_values")
 
-    def __init__(self, call: ListCall, arguments: list[NestedPlaces]) -> None:
+    def __init__(self, call: ListCall, values: Sequence[Any], arguments: list[NestedPlaces]) -> None:
         super().__init__(call.step, arguments)
         self._call = call
+        self._values = values
+        self._layout: CallLayout | None = None
 
     def again(self) -> StepCall:
         """The same call, to be run on other tensors."""
         return StepCall(self.step, self.arguments)
 
     def run(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
-        step = self.step
-        values = put_together(self.arguments, tensors)
-        memory = DeviceMemory(values)
-        found = self._call.fixed.run(values)
+        step, fixed = self.step, self._call.fixed
+        run_listed = getattr(fixed, "run_listed", None)
+        found, listed = (fixed.run(self._values), None) if run_listed is None else run_listed(self._values)
         for i in step.repeated:
             found[i] = None
+        if listed is not None and not is_forward_mode() and not is_transformed():
+            layout = self._call.layout(listed, self, found, tensors)
+            row = None if layout is None else layout.row(self, found)
+            if row is not None:
+                self._layout = layout
+                return row
+        memory = DeviceMemory(self._values)
         # A temporary may be a view of an argument or of an output; a result may not.
         results = each(found[: step.num_real], memory.owned) + each(found[step.num_real :], memory.shared)
-        row: list[Any] = []
-        self.outputs = take_apart(results, row)
+        made: list[Any] = []
+        self.outputs = take_apart(results, made)
         for i, first in step.repeated.items():
             self.outputs[i] = self.outputs[first]
-        return tuple(row)
+        return tuple(made)
 
     def remember(self, ctx: Any, tensors: Sequence[Any], row: Sequence[Any]) -> None:
-        super().remember(ctx, tensors, row)
-        ctx.kept.by_kind = self._call.gradients
+        if self._layout is not None:
+            kept: KeptPlaces = self._layout.remember(ctx, self, tensors, row, self._call.row_of_gradients)
+        else:
+            super().remember(ctx, tensors, row)
+            kept = ctx.kept
+        kept.by_kind = self._call.gradients
 
 
 def _kind(vjp: Any) -> Hashable:
@@ -110,12 +164,3 @@ def _kind(vjp: Any) -> Hashable:
     if type(vjp) is not torch.Tensor or vjp.layout is not torch.strided or vjp.is_neg():
         return None
     return (vjp.dtype, vjp.shape, vjp.stride(), vjp.device)
-
-
-def _frozen(layouts: Any) -> Hashable:
-    """Layouts as a key: numbers as what plans depend on of them. They nest as deep as types, so this recurses."""
-    if type(layouts) is list:
-        return tuple([_frozen(item) for item in layouts])
-    if type(layouts) is TensorPlace:
-        return ()
-    return float_key(layouts, settled=False) if type(layouts) is float else (type(layouts), layouts)

@@ -28,7 +28,7 @@ from .places import NestedPlaces, TensorPlace, each, moved, places, put_together
 from .second_derivatives import KeptArguments
 from .steps import Step, step_of
 from .symbolic import SymbolicMemory
-from .tensors import DTYPE_OF, TensorMemory, device_of, has_tangent, is_forward_mode, on_device, without_tangent
+from .tensors import DTYPE_OF, TensorMemory, device_of, has_tangent, is_forward_mode, like, on_device, without_tangent
 from .transforms import run_per_gradient, run_per_sample, transposed
 
 MAX_NAMES = 4096
@@ -98,14 +98,14 @@ class StepCall:
         differentiable: list[Any] = []
         if is_forward_mode() or is_transformed():
             ctx.save_for_forward(*saved)
-            differentiable = [_like(t) if i in with_gradient else () for i, t in enumerate(row)]
+            differentiable = [like(t) if i in with_gradient else () for i, t in enumerate(row)]
         lists = [layout for layout in vjps if type(layout) is list]
         ctx.kept = KeptPlaces(
             step,
             captures,
             vjps,
             [self.arguments[i] for i in step.output_vjps],
-            {place: _like(row[place]) for place in places(lists)} if lists else {},
+            {place: like(row[place]) for place in places(lists)} if lists else {},
             [tensor.shape for tensor in tensors],
             differentiable,
             None if step.pullback is None else KeptArguments.of(self.arguments, tensors),
@@ -161,6 +161,10 @@ class KeptPlaces:
         if results is None:
             program = self.step.backward(tuple([pattern_of_tensor(vjp) for vjp in vjps]))
             results = run_program(program, values, passes_on=True)
+        return self.spread(results)
+
+    def spread(self, results: Sequence[Any]) -> list[Any]:
+        """Gradients of arguments, as values, in the row. RuntimeFailure, where one does not fit."""
         row: list[Any] = [None] * len(self.shapes)
         for i, layout, result in zip(self.step.output_vjps, self.arguments, results, strict=True):
             self._spread(self.step.inputs[i], layout, result, row)
@@ -217,10 +221,6 @@ class KeptPlaces:
         note = "a backward returns gradients in the shapes of the inputs: `.sum_to_size(x.size())`"
         op = backward_of(self.step.name)
         return RuntimeFailure("R101", op, message, argument=name, span=self.step.graph.span, notes=[note])
-
-
-def _like(tensor: Any) -> tuple[Any, ...]:
-    return (tensor.shape, tensor.dtype, tensor.device) if tensor.dtype.is_floating_point else ()
 
 
 def pattern_of_tensor(vjp: Any) -> Any:

@@ -65,6 +65,17 @@ def places(layouts: Sequence[NestedPlaces]) -> Iterator[TensorPlace]:
             yield from places(layout)
 
 
+def leaves_of(values: Sequence[Any]) -> list[Any]:
+    """The values in a row, lists taken apart."""
+    found: list[Any] = []
+    for value in values:
+        if type(value) is list:
+            found += leaves_of(value)
+        else:
+            found.append(value)
+    return found
+
+
 def each(values: Sequence[Any], convert: Callable[[Any], Any]) -> list[Any]:
     """The values converted; of lists and tuples, what is in them."""
     return [

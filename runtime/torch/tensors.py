@@ -87,6 +87,11 @@ def has_tangent(values: Sequence[Any]) -> bool:
     return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in plain)
 
 
+def like(tensor: Any) -> tuple[Any, ...]:
+    """Shape, dtype and device; nothing of what is not floating."""
+    return (tensor.shape, tensor.dtype, tensor.device) if tensor.dtype.is_floating_point else ()
+
+
 def device_of(values: Sequence[Any]) -> str:
     """The kind of device that tensors are on: the first that is not the CPU; SYMBOLIC where torch records."""
     if is_recorded():

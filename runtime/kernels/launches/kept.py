@@ -42,15 +42,22 @@ class KeptList:
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """The results. RuntimeFailure for what is wrong with the data."""
+        return self.run_listed(values)[0]
+
+    def run_listed(self, values: Sequence[Any]) -> tuple[list[Any], LaunchList | None]:
+        """The results, and the list that gave them, where one did."""
         found = self.found
         if found is not None:
             try:
-                return self._there(lambda stream: found.run(values, stream))
+                return self._there(lambda stream: found.run(values, stream)), found
             except _DEVICE:
                 raise
             except Exception:
                 # A list does nothing that anybody would see, and the plan tells where in a program it went wrong.
-                return run_plan(self._plan, values)
+                return run_plan(self._plan, values), None
+        return self._unlisted(values), None
+
+    def _unlisted(self, values: Sequence[Any]) -> list[Any]:
         if self._is_tried or not self._has_run:
             self._has_run = True
             return run_plan(self._plan, values)

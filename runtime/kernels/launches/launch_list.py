@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .memory import memory_of_slots
 from .native import native_steps
 from .row import LaunchRow
 from .steps import KernelSlots, RunStep, reader_of, slots_in
@@ -31,6 +32,7 @@ class LaunchList:
         if self._native is None:
             self._steps = [(step.prepared(), numbers) for step, numbers in zip(row.steps, freed, strict=True)]
         self._read = reader_of(outputs)
+        self.memory = memory_of_slots(row.steps, outputs)
 
     def run(self, values: Sequence[Any], stream: Any) -> list[Any]:
         """The outputs, for one value per argument."""

@@ -177,6 +177,18 @@ def doubled(x, w, n: int):
         x = torch.cat([torch.tanh(y) * x, torch.sin(y)], 1) @ w
     return x
 
+def grown(x, w, n: int):
+    kept: List[Tensor] = []
+    for i in range(n):
+        x = torch.exp(torch.tanh(x @ w))
+        kept.append(x)
+    return x, x.t(), x[0], kept[0], kept
+
+def raised(x, w, n: int):
+    for i in range(n):
+        x = torch.exp(torch.tanh(x @ w))
+    return x
+
 def picked(x, n: int):
     total = x.sum() * 0.0
     for i in range(n):
@@ -312,3 +324,70 @@ def test_memory_is_freed_after_its_last_use(
         UNIT.doubled(x, w, rounds)
         most.append(max(counts))
     assert runs.runs == 2 and most[0] == most[1] <= 3, most
+
+
+def test_results_are_nobody_elses(device: RecordingDriver, runs: Runs) -> None:
+    """Where a list gives them too: views, elements, and what is returned twice."""
+    for turn in range(5):
+        x, w = draw(3, 4, seed=turn).requires_grad_(), draw(4, 4, seed=turn).requires_grad_()
+        results = flat([*UNIT.grown(x, w, 3)])
+        want = [x]
+        for _ in range(3):
+            want.append(torch.exp(torch.tanh(want[-1] @ w)))
+        wanted = [want[3], want[3].t(), want[3][0], want[1], want[1], want[2], want[3]]
+        compare([one.detach() for one in results], [one.detach() for one in wanted])
+        gradients = torch.autograd.grad(sum(one.sum() for one in results), [x, w], retain_graph=True)
+        compare([*gradients], [*torch.autograd.grad(sum(one.sum() for one in wanted), [x, w], retain_graph=True)])
+        (last,) = torch.autograd.grad(results[2].sum(), [w], retain_graph=True)
+        compare([last], [*torch.autograd.grad(wanted[2].sum(), [w])])
+        distinct = {one.untyped_storage().data_ptr() for one in results}
+        assert len(distinct) == len({id(one) for one in results}) and not any(one._is_view() for one in results)
+    assert len(runs.made) >= 2 and runs.runs >= 3
+
+
+def test_what_was_returned_and_is_written_into(device: RecordingDriver, runs: Runs) -> None:
+    """It is told of, or else is none of what the backward takes."""
+    for turn in range(5):
+        x, w = draw(3, 4, seed=turn).requires_grad_(), draw(4, 4, seed=turn).requires_grad_()
+        want = x
+        for _ in range(3):
+            want = torch.exp(torch.tanh(want @ w))
+        wanted, result = torch.autograd.grad(want.sum(), [x, w]), UNIT.raised(x, w, 3)
+        with torch.no_grad():
+            result.mul_(2.0)
+        try:
+            found = torch.autograd.grad(result.sum(), [x, w])
+        except RuntimeError as error:
+            assert "modified by an inplace operation" in str(error)
+        else:
+            compare([*found], [*wanted])
+    assert runs.runs >= 2
+
+
+def test_floats_and_seeds_that_are_kept_are_those_of_each_call(device: RecordingDriver, runs: Runs) -> None:
+    x, w, waiting = draw(3, 4).requires_grad_(), draw(4, 4).requires_grad_(), []
+    for rate in (0.5, 0.25, 0.125, 2.0, 1.5):
+        want = x
+        for _ in range(3):
+            want = torch.tanh(want @ w) * rate + want * (rate * 0.5)
+        waiting.append((UNIT.rates(x, w, rate, 3), want))
+    for found, want in waiting:
+        compare([*torch.autograd.grad(found.sum(), [x, w])], [*torch.autograd.grad(want.sum(), [x, w])])
+    assert runs.runs >= 4
+
+
+def test_hooks_for_saved_tensors_see_all_that_is_saved(device: RecordingDriver, runs: Runs) -> None:
+    for _ in range(4):
+        x, w, packed = draw(3, 4).requires_grad_(), draw(4, 4).requires_grad_(), []
+
+        def pack(tensor: torch.Tensor, _packed: list[Any] = packed) -> torch.Tensor:
+            _packed.append(tensor)
+            return tensor.clone()
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            found = UNIT.rates(x, w, 0.5, 3)
+        want = x
+        for _ in range(3):
+            want = torch.tanh(want @ w) * 0.5 + want * 0.25
+        compare([*torch.autograd.grad(found.sum(), [x, w])], [*torch.autograd.grad(want.sum(), [x, w])])
+        assert len(packed) >= 3
