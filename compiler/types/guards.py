@@ -329,7 +329,8 @@ def value_of_atom(made: MadeSize, values: Sequence[int]) -> int:
 def _holds(relation: Relation, value: int) -> bool:
     if relation == ">=":
         return value >= 0
-    return (value == 0) == (relation == "==")
+    # Numbers that torch leaves open give what is no bool of Python's.
+    return bool(value == 0) == (relation == "==")
 
 
 def _product(a: float, b: float) -> float:

@@ -28,13 +28,20 @@ from .unsuitable import Unsuitable
 Convert = Callable[[Any], Any]
 """From what a user passes to what ops take; raises Unsuitable."""
 
+OPEN = ("SymInt", "SymFloat")
+"""The types of numbers that torch's tracers leave open: torch.compile those that differ from call to call."""
+
 
 def argument_converter(argument: Argument, tensor: Convert = to_array) -> Convert:
     """The conversion of an argument of a function; one number may stand for a list of a fixed size."""
     convert, size = converter(argument.type, tensor), argument.fixed_size
     if size is None:
         return convert
-    return lambda value: convert([value] * size if isinstance(value, int | float | np.integer | np.floating) else value)
+    return lambda value: convert([value] * size if _is_number(value) else value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) or type(value).__name__ in OPEN
 
 
 def converter(type: Type, tensor: Convert = to_array) -> Convert:
@@ -68,7 +75,6 @@ def to_int(value: Any) -> int:
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return int(value)
     if type(value).__name__ == "SymInt":
-        # A size that torch.compile leaves open.
         return value
     code = dtype_code(value)
     if code is None:
@@ -88,6 +94,8 @@ def _is_single(value: Any) -> bool:
 
 def to_float(value: Any) -> float:
     """A float; an int becomes one."""
+    if type(value).__name__ in OPEN:
+        return value.__sym_float__() if type(value).__name__ == "SymInt" else value
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         note = "convert it: `float(…)`" if isinstance(value, bool | np.bool_) else ""
         raise _needed("a float", value, note or ("take the number out of it: `x.item()`" if _is_single(value) else ""))
@@ -99,12 +107,17 @@ def to_float(value: Any) -> float:
 
 def to_number(value: Any) -> int | float:
     """An int or a float as it is."""
+    if type(value).__name__ in OPEN:
+        return value
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         raise _needed("a number", value, "take the number out of it: `x.item()`" if _is_single(value) else "")
     return int(value) if isinstance(value, int | np.integer) else float(value)
 
 
 def to_bool(value: Any) -> bool:
+    if type(value).__name__ == "SymBool":
+        # What is told of it decides how the function goes on: torch writes a guard.
+        return bool(value)
     if not isinstance(value, bool | np.bool_):
         raise _needed("a bool", value, "convert it: `bool(…)`" if isinstance(value, int) or _is_single(value) else "")
     return bool(value)

@@ -129,6 +129,54 @@ def test_the_authors_backward_is_that_of_func_grad_of_and_in_what_is_compiled() 
     torch.testing.assert_close(torch.func.grad(compiled)(X), expected)
 
 
+NUMBERS = gs.CompilationUnit(
+    """
+def scaled(x, a: float):
+    return x * a + math.sqrt(a)
+
+def chosen(x, a: float):
+    if a > 0.5:
+        return x * a
+    return x / a
+
+def filled(x, a: float):
+    return torch.where(x > a, x, torch.full_like(x, a))
+
+def absent(x, a: Optional[float] = None):
+    return x if a is None else x ** a
+
+def listed(x, a: List[float]):
+    return (x * a[0]).clamp(-a[1], a[1])
+
+def either(x, a: number):
+    return F.leaky_relu(x, 0.1) * max(a, 1)
+
+def own(x, a: float):
+    def backward(grad):
+        return 3 * a * grad, None
+    return a * x, backward
+"""
+)
+
+
+@pytest.mark.parametrize("name", ["scaled", "chosen", "filled", "absent", "listed", "either", "own"])
+@pytest.mark.filterwarnings("ignore")
+def test_floats_that_differ_from_call_to_call_are_left_open(name: str) -> None:
+    """torch.compile has a symbol for a number from the second value on."""
+    torch._dynamo.reset()
+    function = getattr(NUMBERS, name)
+
+    def run(x: Any, a: float) -> Any:
+        return function(x, [a, a] if name == "listed" else a)
+
+    for dynamic in (None, True):
+        compiled = torch.compile(lambda x, a: run(x, a), backend="aot_eager", fullgraph=True, dynamic=dynamic)
+        for number in (0.25, 0.75, 2.0, 0.3):
+            x = X.abs().detach().requires_grad_()
+            pairs = [(out, *torch.autograd.grad((out * Y).sum(), x)) for out in (compiled(x, number), run(x, number))]
+            torch.testing.assert_close(*pairs)
+
+
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.filterwarnings("ignore")
 def test_export_with_a_batch_of_any_size(strict: bool) -> None:

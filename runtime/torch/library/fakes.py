@@ -1,7 +1,7 @@
 """Ops on tensors without elements: what comes out has the shapes and dtypes of what would.
 
 torch's own ops tell that, with sizes that are symbols too. What torch has no op for tells it by its rule of shapes;
-and where what is in a tensor decides, the ways that are left are joined, for the sizes at hand.
+and where what is in a tensor decides, the ways that are left are joined.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from ....compiler.ir.node import Node
 from ....compiler.ops.meta import UNKNOWN, Meta
 from ....compiler.ops.registry import OPS, Trait
 from ....compiler.shapes.infer import infer
-from ....compiler.shapes.propagate import ShapeError, propagate_shapes
-from ...failures.failed_node import misfit_failure
 from ...kernels.device_plan import DevicePlanner, is_walked
 from ...kernels.torch_ops import is_of_torch, without_autocast
 from ...plans.build import PlanCache
@@ -27,6 +25,7 @@ from ...plans.operations import NodeFunction
 from ...plans.plan import ExecutionPlan
 from ...values.torch_dtypes import dtypes_of_torch, torch_dtypes
 from ..symbolic import Untraceable, in_ops_of_torch, tells_element
+from .open_shapes import results_of
 
 _SOME_SEED = 0
 
@@ -49,6 +48,15 @@ class ShapeRun:
         """Whether a number that is in a tensor is told: asked for, it would be one that nobody knows."""
         return any(tells_element(node) for node in self._graph.all_nodes())
 
+    def as_told(self, values: Sequence[Any], results: list[Any]) -> list[Any]:
+        """Results of a run, with zeros where a branch on data left out what tensors without elements were told of."""
+        if not any(result is None for result in results) or not self._decides_by_data:
+            return results
+        told = results_of(self._graph, values, leave_open=False)
+        device = _device_of(values)
+        pairs = zip(results, told, strict=True)
+        return [self._empty(t, device).zero_() if r is None and isinstance(t, Meta) else r for r, t in pairs]
+
     def by_ops(self, values: Sequence[Any]) -> list[Any]:
         """The results as torch's own ops give them."""
         device = _device_of(values)
@@ -63,11 +71,10 @@ class ShapeRun:
         return found if found is not None else self._plans.setdefault(device, planned(self._graph, PlanCache(planned)))
 
     def _joined(self, values: Sequence[Any], device: torch.device) -> list[Any]:
-        try:
-            known = propagate_shapes(self._graph, [abstract(value) for value in values])
-        except ShapeError as error:
-            raise misfit_failure(error) from error
-        return [self._empty(known.get(output, UNKNOWN), device) for output in self._graph.outputs]
+        found = results_of(self._graph, values)
+        if not all(map(_is_told, found)):
+            found = results_of(self._graph, values, leave_open=False)
+        return [self._empty(result, device) for result in found]
 
     def _empty(self, value: Any, device: torch.device) -> Any:
         if isinstance(value, Meta):
@@ -100,6 +107,11 @@ class _ShapePlanner(DevicePlanner):
         if isinstance(result, list | tuple):
             return [self._made(item) for item in result]
         return _SOME_SEED if result is UNKNOWN else result
+
+
+def _is_told(value: Any) -> bool:
+    """Whether a result is a tensor, or a list of such, whose shapes are known."""
+    return isinstance(value, Meta) or (isinstance(value, list) and all(map(_is_told, value)))
 
 
 def abstract(value: Any, *, exact: bool = True) -> Any:

@@ -125,6 +125,7 @@ class Halves:
         seed = next_seed() if self.draws else 0
         with _drawing(seed if self.draws else None):
             results = run_plainly(self._forward, values, passes_on=False)
+        results = self._forward_shapes.as_told(values, results)
         results = with_own_memory(values, self._without_rest(results))
         return [*results, torch.tensor(seed)] if self.draws else results
 
