@@ -85,7 +85,8 @@ class Dataflow(ABC, Generic[Fact]):
                 node = user.holder if user.kind == RETURN else user
                 if node is None:
                     continue
-                if self.hands_on(node):
+                # Only what has blocks hands anything on, and few nodes have any.
+                if node.blocks and self.hands_on(node):
                     for into in handed_to(user, index):
                         self.hand(value, into)
                 elif node not in self._queued and self.asks(node):

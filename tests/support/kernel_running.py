@@ -2,7 +2,7 @@
 
 A script for a process of its own, for Triton decides when it is imported whether it interprets:
 
-    TRITON_INTERPRET=1 python kernel_running.py GROUP
+    TRITON_INTERPRET=1 python kernel_running.py GROUP …
 
 prints one line per case, and the traceback of each that fails. The interpreter has no
 libdevice, so its functions are NumPy's here.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,11 +42,11 @@ LIBDEVICE = {
 """libdevice's names of primitives, where they differ."""
 
 
-def main(group: str) -> int:
+def main(groups: Sequence[str]) -> int:
     _give_libdevice_to_the_interpreter()
     _reduce_in_halves()
     failed = 0
-    for case in GROUPS[group]:
+    for case in [case for group in groups for case in GROUPS[group]]:
         try:
             check(case)
             print(f"ok      {case.name}")
@@ -264,4 +264,4 @@ def _give_libdevice_to_the_interpreter() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1:]))

@@ -10,7 +10,7 @@ from typing import Any
 import gradscript as gs
 import pytest
 import torch
-from amounts import PART, whole_only
+from amounts import WHOLE, whole_only
 from gradscript.compiler.ops.draw import Draw
 from op_cases import LAYOUTS, NAMES, arguments, backward_arguments, op_of
 from torch.distributed.pipelining import SplitPoint, pipeline
@@ -113,7 +113,7 @@ def test_inductor_and_func_grad() -> None:
     torch._dynamo.reset()
     op, (x, w) = op_of("own"), arguments("own", "contiguous")
     given = [x, w]
-    backend = "inductor" if PART == 1 else "aot_eager"
+    backend = "inductor" if WHOLE else "aot_eager"
     compiled = torch.compile(lambda x, w: op(x * 1, w), backend=backend, fullgraph=True)
     torch.testing.assert_close(gradients(compiled, given), gradients(op.function, given))
 

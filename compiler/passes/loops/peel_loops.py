@@ -55,10 +55,12 @@ _LOOP, _SUM = "prim::Loop", "prim::AutogradAdd"
 
 def peel_loops(graph: Graph) -> bool:
     """Peel each small loop that begins to sum gradients in its first round."""
+    loops = [node for node in graph.all_nodes() if node.kind == _LOOP]
+    if not loops:
+        return False
     states = Definedness(graph)
     for node in post_order(graph):
         states.visit(node)
-    loops = [node for node in graph.all_nodes() if node.kind == _LOOP]
     wanted = [loop for loop in loops if any(_begins_sum(place, states) for place in carried(loop))]
     changed = False
     # A loop stands before those inside it.

@@ -8,7 +8,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
-from amounts import PART, some_of
+from amounts import WHOLE, some_of
 from gradscript.compiler.fusion.straight import Unfusable
 from gradscript.runtime.kernels.c import compiler as compilers
 from gradscript.runtime.kernels.c.layouts import seen_array
@@ -21,7 +21,7 @@ pytestmark = [
 ]
 UNIT = gs.CompilationUnit(TEXT)
 SIZES = (48, 64, 65, 51, 40, 39, 7, 97, 4, 1, 300)
-FEW = SIZES if PART == 1 else (48, 65, 40, 39, 4, 1)
+FEW = SIZES if WHOLE else (48, 65, 40, 39, 4, 1)
 """Even and odd ones, around what the functions ask, and the least."""
 needs_compiler = pytest.mark.skipif(compilers.compiler() is None, reason="needs a compiler of C")
 

@@ -8,7 +8,7 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
-from amounts import PART
+from amounts import WHOLE
 from gradscript.runtime.kernels.c.compiler import compiler
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no compiler of C")
@@ -22,7 +22,7 @@ BODIES = {
 }
 LENGTHS = ((3, 2, 4), (2, 4, 2), (4, 3, 2))
 """Three calls in turn: the first is planned for its own length, those behind it for any."""
-CASES = [*product(BODIES, LENGTHS)] if PART == 1 else [*zip(BODIES, cycle(LENGTHS), strict=False)]
+CASES = [*product(BODIES, LENGTHS)] if WHOLE else [*zip(BODIES, cycle(LENGTHS), strict=False)]
 
 
 def _lists(lengths: tuple[int, ...]) -> list[list[np.ndarray]]:
