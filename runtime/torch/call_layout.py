@@ -15,9 +15,9 @@ from ...compiler.fusion.unasked import float_key
 from .node import KeptPlaces, StepCall
 from .places import NestedPlaces, TensorPlace, leaves_of, moved, places, put_together, take_apart
 from .second_derivatives import KeptArguments
-from .tensors import like
+from .tensors import kind_of_gradient
 
-Gradients = Callable[[KeptPlaces, Sequence[Any], Hashable, Sequence[Any]], Any]
+ListedGradients = Callable[[KeptPlaces, Sequence[Any], Hashable, Sequence[Any]], Any]
 """The gradients of arguments, in a row; None where the usual node finds them. Of what a node keeps, gradients of
 outputs, captures as a key, and both as values."""
 
@@ -57,7 +57,7 @@ class CallLayout:
         self._captures = captures
         self._arguments = [call.arguments[i] for i in step.output_vjps]
         lists = [layout for layout in vjps if type(layout) is list]
-        self._metadata: dict[int, tuple[Any, ...]] = {place: like(row[place]) for place in places(lists)}
+        self._metadata: dict[int, tuple[Any, ...]] = {place: kind_of_gradient(row[place]) for place in places(lists)}
         self._shapes = [tensor.shape for tensor in tensors]
         self.direct = {int(layout): i for i, layout in enumerate(vjps) if type(layout) is TensorPlace}
 
@@ -105,7 +105,7 @@ class CallLayout:
         return tuple(row)
 
     def remember(
-        self, ctx: Any, call: StepCall, tensors: Sequence[Any], row: Sequence[Any], gradients: Gradients
+        self, ctx: Any, call: StepCall, tensors: Sequence[Any], row: Sequence[Any], gradients: ListedGradients
     ) -> ListedPlaces:
         """Tell torch what `StepCall.remember` does."""
         if self._without:
@@ -121,7 +121,7 @@ class CallLayout:
             saved: list[Any] = []
             captures = moved([call.arguments[i] for i in call.step.captured_inputs], tensors, saved)
             captures += moved([call.outputs[i] for i in call.step.captured_outputs], row, saved)
-            key = frozen(captures)
+            key = key_of_layouts(captures)
         given = None if call.step.pullback is None else KeptArguments.of(call.arguments, tensors)
         kept = ListedPlaces(call.step, captures, self._vjps, self._arguments, self._metadata, self._shapes, (), given)
         kept.frozen, kept.direct, kept.by_list = key, self.direct, gradients
@@ -136,7 +136,7 @@ class ListedPlaces(KeptPlaces):
 
     frozen: Hashable
     direct: dict[int, int]
-    by_list: Gradients
+    by_list: ListedGradients
 
     def gradients(self, saved: Sequence[Any], given: Sequence[Any]) -> list[Any]:
         """The gradients of the arguments' tensors, in a row."""
@@ -156,10 +156,10 @@ class ListedPlaces(KeptPlaces):
         return super().gradients(saved, given)
 
 
-def frozen(layouts: Any) -> Hashable:
+def key_of_layouts(layouts: Any) -> Hashable:
     """Layouts as a key: numbers as what plans depend on of them. They nest as deep as types, so this recurses."""
     if type(layouts) is list:
-        return tuple([frozen(item) for item in layouts])
+        return tuple([key_of_layouts(item) for item in layouts])
     if type(layouts) is TensorPlace:
         return ()
     return float_key(layouts, settled=False) if type(layouts) is float else (type(layouts), layouts)

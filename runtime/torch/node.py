@@ -28,7 +28,16 @@ from .places import NestedPlaces, TensorPlace, each, moved, places, put_together
 from .second_derivatives import KeptArguments
 from .steps import Step, step_of
 from .symbolic import SymbolicMemory
-from .tensors import DTYPE_OF, TensorMemory, device_of, has_tangent, is_forward_mode, like, on_device, without_tangent
+from .tensors import (
+    DTYPE_OF,
+    TensorMemory,
+    device_of,
+    has_tangent,
+    is_forward_mode,
+    kind_of_gradient,
+    on_device,
+    without_tangent,
+)
 from .transforms import run_per_gradient, run_per_sample, transposed
 
 MAX_NAMES = 4096
@@ -98,14 +107,14 @@ class StepCall:
         differentiable: list[Any] = []
         if is_forward_mode() or is_transformed():
             ctx.save_for_forward(*saved)
-            differentiable = [like(t) if i in with_gradient else () for i, t in enumerate(row)]
+            differentiable = [kind_of_gradient(t) if i in with_gradient else () for i, t in enumerate(row)]
         lists = [layout for layout in vjps if type(layout) is list]
         ctx.kept = KeptPlaces(
             step,
             captures,
             vjps,
             [self.arguments[i] for i in step.output_vjps],
-            {place: like(row[place]) for place in places(lists)} if lists else {},
+            {place: kind_of_gradient(row[place]) for place in places(lists)} if lists else {},
             [tensor.shape for tensor in tensors],
             differentiable,
             None if step.pullback is None else KeptArguments.of(self.arguments, tensors),

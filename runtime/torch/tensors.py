@@ -87,7 +87,7 @@ def has_tangent(values: Sequence[Any]) -> bool:
     return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in plain)
 
 
-def like(tensor: Any) -> tuple[Any, ...]:
+def kind_of_gradient(tensor: Any) -> tuple[Any, ...]:
     """Shape, dtype and device; nothing of what is not floating."""
     return (tensor.shape, tensor.dtype, tensor.device) if tensor.dtype.is_floating_point else ()
 

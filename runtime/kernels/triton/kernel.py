@@ -204,16 +204,46 @@ def _direct(compiled: Any, programs: Grid, launch: Callable[..., None], blocks: 
     except AttributeError:
         return lambda *given, stream=None: launch(*given, *blocks, stream=stream)
     across, down, deep = programs
+    behind: tuple[Any, ...] = (function, packed, None, None, None)
+    called, behind = _unwrapped(run, programs, behind) or (run, behind)
 
     def launched(*given: Any, stream: Any = None) -> None:
         if stream is None or enter_calls or leave_calls:
             launch(*given, *blocks, stream=stream)
         else:
-            run(across, down, deep, stream, function, packed, None, None, None, *given, *blocks)
+            called(across, down, deep, stream, *behind, *given, *blocks)
 
-    behind = (function, packed, None, None, None)
-    launched.parts = (run, programs, behind, blocks, enter_calls, leave_calls)  # type: ignore[attr-defined]
+    launched.parts = (called, programs, behind, blocks, enter_calls, leave_calls)  # type: ignore[attr-defined]
     return launched
+
+
+def _unwrapped(run: Any, programs: Grid, behind: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+    """What Triton's launcher of a kernel calls in its turn, and what stands behind the stream there; None where that
+    is not the same each time, or what is passed goes there in another order.
+
+    It is asked: a copy of the launcher, which calls what notes.
+    """
+    try:
+        needs_memory = run.global_scratch_size or run.profile_scratch_size
+        asked, heard = copy(run), []
+        asked.launch = lambda *given: heard.append(given)
+        stream, passed = object(), (object(), object(), object())
+        if needs_memory or asked.launch is run.launch:
+            return None
+        asked(*programs, stream, *behind, *passed)
+        (given,) = heard
+    except Exception:
+        # Launchers are none of what Triton has documented.
+        return None
+    known = given[4 : -len(passed)]
+    is_so = (*programs, stream) == given[:4] and given[-len(passed) :] == passed
+    if not is_so or any(value is one for value in known for one in (stream, *passed)):
+        return None
+    if not all(
+        value is None or isinstance(value, bool | int) or any(value is one for one in behind) for value in known
+    ):
+        return None
+    return run.launch, known
 
 
 def _settled(schedule: Schedule) -> Schedule:
