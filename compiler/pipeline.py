@@ -199,10 +199,9 @@ RECIPES: dict[str, tuple[GraphPass, ...]] = {
         fold_constants,
         unroll_loops,
         peephole,
-        eliminate_common_subexpressions,
-        pool_constants,
-        eliminate_dead_code,
     ),
+    # Behind it in each round.
+    "share_settled": (eliminate_common_subexpressions, pool_constants, eliminate_dead_code),
     # What runs: the halves of a gradient, and what policies of recomputation decide on.
     "run": (inline_functions, remove_hints, *SIMPLIFY),
     # Last on a backward, when nothing is going to differentiate it or draw it into kernels.

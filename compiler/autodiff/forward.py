@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ...lang.diagnostics import CompileError, Diagnostic
 from ...lang.trampoline import Walk
@@ -108,19 +109,25 @@ class Forward:
 
     def _differentiate(self, body: Graph, requires_grad: Sequence[bool]) -> Walk:
         """The gradient of a body of a branch or loop. Functions that it came to call are this graph's too."""
-        shapes = self._shapes_inside()
         gradient: Gradient = yield self._differentiate_graph(
             body,
             requires_grad,
             self.temporaries,
             self._choose,
-            shapes,
+            self._shapes_inside(),
             self.aggregation,
             lacks=self.lacks,
             floating=[self._floats is not None and value in self._floats for value in self._inputs_inside()],
         )
-        if self._choose is not None and self._around is not None and self._around.kind == "prim::Loop":
-            gradient = self._choose.kept(gradient, shapes, len(self._around.inputs) - 2)
+        self.functions.update(gradient.f.functions)
+        return gradient
+
+    def _kept(self, gradient: Gradient) -> Gradient:
+        """The gradient of a loop's body with what its rounds keep chosen, where that is asked for."""
+        if self._choose is None:
+            return gradient
+        assert self._around is not None
+        gradient = self._choose.kept(gradient, self._shapes_inside(), len(self._around.inputs) - 2)
         self.functions.update(gradient.f.functions)
         return gradient
 
@@ -141,7 +148,7 @@ class Forward:
         """Give a branch or a loop its rule, which rebuilds it; the node to visit next."""
         outputs = list(node.outputs)
         self._around = node
-        prepare = {"prim::If": prepare_branch, "prim::Loop": prepare_loop}[node.kind]
+        prepare = {"prim::If": prepare_branch, "prim::Loop": partial(prepare_loop, keep=self._kept)}[node.kind]
         rule: ReverseRule | None = yield prepare(node, self.graph, self.active, self._differentiate, lacks=self.lacks)
         if rule is None:
             return node.next

@@ -37,15 +37,17 @@ def rewrite_nodes(graph: Graph, rule: NodeRewrite) -> bool:
     stack = [graph.body.param.next]
     while stack:
         node = stack.pop()
-        if node is None or node.kind == RETURN:
-            continue
-        resume = rule(node)
-        if resume is not None:
-            changed = True
-            stack.append(resume)
-            continue
-        stack.append(node.next)
-        stack += [block.param.next for block in reversed(node.blocks)]
+        while node is not None and node.kind != RETURN:
+            resume = rule(node)
+            if resume is not None:
+                changed = True
+                node = resume
+            elif node.blocks:
+                stack.append(node.next)
+                stack += [block.param.next for block in reversed(node.blocks)]
+                break
+            else:
+                node = node.next
     return changed
 
 

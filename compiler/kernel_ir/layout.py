@@ -51,6 +51,11 @@ class StridedView:
     offset: int
 
 
+MAX_REMEMBERED = 10_000
+_REMEMBERED: dict[Any, list[StridedView] | None] = {}
+"""What views of what are: the same few come up in each layer, and each time that a graph is looked at."""
+
+
 def views_of(op: Op, arguments: Sequence[Any], position: int, layout: Layout) -> list[StridedView] | None:
     """What a view op makes of the tensor at `position` among its arguments: one StridedView per tensor that it gives.
 
@@ -64,6 +69,27 @@ def views_of(op: Op, arguments: Sequence[Any], position: int, layout: Layout) ->
     if has_open_sizes([layout.shape, layout.strides, *arguments]):
         with suppress(Unanswered):
             return _open_views(op, arguments, position, layout)
+        return _closed_views(op, arguments, position, layout)
+    key = (op.schema, position, layout.shape, layout.strides, *map(_key, arguments))
+    try:
+        found = _REMEMBERED.get(key, key)
+    except TypeError:
+        # Lists of lists, and elements of arrays, are no keys.
+        return _closed_views(op, arguments, position, layout)
+    if found is key:
+        if len(_REMEMBERED) >= MAX_REMEMBERED:
+            _REMEMBERED.clear()
+        found = _REMEMBERED[key] = _closed_views(op, arguments, position, layout)
+    return found
+
+
+def _key(argument: Any) -> Any:
+    """Numbers of several types are equal, which no view asks for."""
+    return (list, *argument) if isinstance(argument, list) else argument
+
+
+def _closed_views(op: Op, arguments: Sequence[Any], position: int, layout: Layout) -> list[StridedView] | None:
+    """As `views_of`, in terms of sizes that are known."""
     extent = 1 + sum((size - 1) * stride for size, stride in zip(layout.shape, layout.strides, strict=True))
     # Not touched: its pages are never there.
     memory = np.empty(extent, np.int8)

@@ -55,6 +55,7 @@ class SpecializedOp:
         *(
             "_programs",
             "_steps",
+            "decided",
             "expression",
             "keeps_floats",
             "name",
@@ -77,6 +78,8 @@ class SpecializedOp:
         self.keeps_floats = rule.compute(FLOAT32) == FLOAT32 and 2 not in rule.rejects
         self._steps: list[ScalarStep] | None = None
         self._programs: dict[tuple[DType, DType], LinearProgram] = {}
+        self.decided: dict[tuple[Any, ...], tuple[DType, DType]] = {}
+        """`dtypes` of what stood for arguments, by what is known of these."""
 
     @property
     def steps(self) -> list[ScalarStep]:

@@ -34,6 +34,7 @@ def words_alive(kernel: Kernel, *, at_least: bool = False) -> float:
     words = _words(kernel, _shares(kernel) if at_least else {})
     ignored = carried | _used_up(kernel)
     last_use = {name: position for position, s in enumerate(kernel.body) for name in used_names(s)}
+    waited_for = last_use.keys() - ignored
     alive: dict[str, float] = {}
     most = 0.0
     for position, statement in enumerate(kernel.body):
@@ -43,7 +44,7 @@ def words_alive(kernel: Kernel, *, at_least: bool = False) -> float:
         if isinstance(statement, Reduce | Uniform):
             drawing = DRAWING if isinstance(statement, Uniform) else 0
             most = max(most, sum(alive.values()) + drawing)
-        if isinstance(statement, Definition) and statement.axes & tile and statement.name in last_use.keys() - ignored:
+        if isinstance(statement, Definition) and statement.axes & tile and statement.name in waited_for:
             alive[statement.name] = words[statement.name]
     return max(most + sum(words[name] for name in carried), _loaded_first(kernel, words), 1)
 

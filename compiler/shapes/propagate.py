@@ -28,7 +28,7 @@ from .infer import infer
 from .loops import Joining, Remembered, propagate_loop
 from .open_lists import added_lists, on_open_lists, takes_open_lists
 
-__all__ = ["UNKNOWN", "Abstract", "Joining", "Meta", "UnknownType", "is_known", "propagate_shapes"]
+__all__ = ["UNKNOWN", "Abstract", "Joining", "Meta", "UnknownType", "is_known", "propagate_new", "propagate_shapes"]
 
 
 def propagate_shapes(graph: Graph, arguments: Sequence[Abstract], combine: Joining = join) -> dict[Value, Abstract]:
@@ -44,6 +44,27 @@ def propagate_shapes(graph: Graph, arguments: Sequence[Abstract], combine: Joini
     if isinstance(results, ShapeError):
         raise results
     return walk.known
+
+
+def propagate_new(graph: Graph, known: dict[Value, Abstract]) -> bool:
+    """Add what nodes give of which nothing is known yet, where values have only been replaced by equal ones since.
+
+    False where that does not tell all: where there is control flow, or a call, or what `propagate_shapes` raises.
+    """
+    walk = _Propagation(graph, join, Remembered())
+    for node in graph.all_nodes():
+        if node.blocks and node.kind != "prim::GradOf":
+            return False
+        if all(value in known for value in node.outputs):
+            continue
+        op = OPS.of(node.schema)
+        if node.kind in _CONTROL or (op is not None and is_composite(op)):
+            return False
+        results = walk.simple(node, [known.get(value, UNKNOWN) for value in node.inputs])
+        if isinstance(results, ShapeError):
+            return False
+        known.update(zip(node.outputs, results, strict=True))
+    return True
 
 
 class ShapeError(Exception):

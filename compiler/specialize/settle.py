@@ -15,7 +15,7 @@ from ..ops.meta import UNKNOWN, Meta, is_defined, is_known
 from ..passes.inline_functions import inline_functions
 from ..passes.loops.unroll_loops import unroll_loops
 from ..pipeline import run_recipe, write_out_loops
-from ..shapes.propagate import propagate_shapes
+from ..shapes.propagate import propagate_new, propagate_shapes
 from ..types.open_floats import holds_open_float
 from ..types.types import BOOL, UNDEFINED, TensorType, Type, is_subtype, is_tensor, is_tensor_list
 
@@ -63,13 +63,20 @@ def settle_shapes(
         _drop_undefined(graph, arguments)
     _decide(graph, arguments)
     left_out = () if unroll else (unroll_loops,)
+    known: dict[Value, Any] = {}
     for _ in range(MAX_ROUNDS):
-        known = propagate_shapes(graph, arguments)
+        same = bool(known) and propagate_new(graph, known)
+        if not same:
+            known = propagate_shapes(graph, arguments)
         changed = _write(graph, known, all_defined)
         changed |= inline_functions(graph, keep_pairs=keep_pairs)
         if all_defined:
             changed |= run_recipe(graph, "settle_gradients")
         changed |= run_recipe(graph, "settle_shapes", without=left_out)
+        if same and not changed:
+            # What the round before left shared, and without dead code, is as it was.
+            return known
+        changed |= run_recipe(graph, "share_settled")
         if not changed:
             return known
     return propagate_shapes(graph, arguments)

@@ -8,7 +8,7 @@ values of s rounds. Rounds and sums are the same ones in the same order either w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ....lang.light_dataclasses import dataclass, field
 from ....lang.trampoline import Walk
@@ -286,8 +286,19 @@ def _kept(round: Round, lists: Sequence[Value]) -> KeptOfRounds:
     return KeptOfRounds(inputs, dict(zip(round.kept_outputs, lists[split:], strict=True)))
 
 
-def prepare_loop(node: Node, graph: Graph, active: set[Value], differentiate: Differentiate, *, lacks: bool) -> Walk:
-    """Rebuild a prim::Loop on its body's forward half: the rule, or None if no gradient can pass."""
+def prepare_loop(
+    node: Node,
+    graph: Graph,
+    active: set[Value],
+    differentiate: Differentiate,
+    *,
+    keep: Callable[[Gradient], Gradient],
+    lacks: bool,
+) -> Walk:
+    """Rebuild a prim::Loop on its body's forward half: the rule, or None if no gradient can pass.
+
+    `keep` chooses what rounds keep, once it is known which parts of the state have gradients.
+    """
     (block,) = node.blocks
     outside = captures(block)
     initial = entering(node)
@@ -304,7 +315,7 @@ def prepare_loop(node: Node, graph: Graph, active: set[Value], differentiate: Di
         carried_active = reached
     if not any(carried_active):
         return None
-    rule = _rebuild_loop(node, Round(gradient, outside, len(initial)), lacks=lacks)
+    rule = _rebuild_loop(node, Round(keep(gradient), outside, len(initial)), lacks=lacks)
     for is_active, value in zip(carried_active, rule.node.outputs, strict=False):
         if is_active:
             active.add(value)

@@ -46,6 +46,22 @@ def _specialization(node: Node, known: KnownFacts) -> SpecializedOp:
     return scalar.specialize([SYMBOLIC if isinstance(f, Meta | UnknownType) else f for f in found])
 
 
+def _dtypes(special: SpecializedOp, node: Node, known: KnownFacts) -> tuple[DType, DType]:
+    """The dtype to compute in and that of the result; remembered, as they are the same for many nodes."""
+    kinds = tuple([_kind(value, known.get(value)) for value in node.inputs])
+    found = special.decided.get(kinds)
+    if found is None:
+        found = special.decided[kinds] = special.dtypes(_samples(node, known))
+    return found
+
+
+def _kind(value: Value, found: Any) -> Any:
+    """What a dtype may follow from: of a number its type."""
+    if isinstance(found, Meta):
+        return found.dtype, found.rank
+    return value.type if isinstance(found, UnknownType) else type(found)
+
+
 def pointwise_fits(node: Node, known: KnownFacts, supports: Callable[[str, DType], bool]) -> bool:
     for index, value in enumerate(node.inputs):
         found = known.get(value)
@@ -54,7 +70,7 @@ def pointwise_fits(node: Node, known: KnownFacts, supports: Callable[[str, DType
             return False
     try:
         special = _specialization(node, known)
-        compute, _ = special.dtypes(_samples(node, known))
+        compute, _ = _dtypes(special, node, known)
     except Exception:
         return False
     if compute.is_half:
@@ -86,7 +102,7 @@ def _static_arguments(node: Node) -> Sequence[int]:
 
 def pointwise_element(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     special = _specialization(node, group.known)
-    compute, result = special.dtypes(_samples(node, group.known))
+    compute, result = _dtypes(special, node, group.known)
     hint = node.output.name_hint
     body, made = group.body, []
     last = len(special.steps) - 1

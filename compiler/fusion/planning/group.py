@@ -13,7 +13,18 @@ from ....lang.trampoline import Walk, run
 from ....stdlib_grads import formula_files
 from ...ir.node import Node, Value
 from ...kernel_ir.index import AxisAtom, Index, Quotient, Remainder, axis, constant
-from ...kernel_ir.kernel import POSITIONS, Axis, Buffer, Condition, Kernel, KernelConstant, KernelParameter, Operand
+from ...kernel_ir.kernel import (
+    POSITIONS,
+    Axis,
+    Buffer,
+    Condition,
+    Kernel,
+    KernelConstant,
+    KernelParameter,
+    Load,
+    Operand,
+    Store,
+)
 from ...kernel_ir.layout import Layout, StridedView, contiguous_strides
 from ...kernel_ir.queries import restricted
 from ...kernel_ir.statements import without_unused
@@ -62,8 +73,12 @@ class Group:
     parameters: dict[Value, KernelParameter] = field(default_factory=dict)
     sources: dict[Span, None] = field(default_factory=dict)
     domain: frozenset[str] = frozenset()
+    may_grow: bool = True
+    """Whether what joins it may ask for more buffers."""
     _own_names: dict[tuple[str, bool], str] = field(default_factory=dict)
     """Of buffers, by the arguments that they are and whether they are written; some may have been taken back."""
+    _orders: dict[tuple[tuple[int, ...], frozenset[str]], ElementPlace | None] = field(default_factory=dict)
+    """Where tensors lie in order, by their shape and the axes left out: each reduction of a tile asks again."""
 
     def __post_init__(self) -> None:
         self.axes = [AXIS_NAMES[d] if d < len(AXIS_NAMES) else f"axis{d}" for d in range(len(self.shape))]
@@ -162,6 +177,12 @@ class Group:
 
     def _in_order(self, shape: tuple[int, ...], left_out: frozenset[str]) -> ElementPlace | None:
         """How a tensor of as many elements lies along the other axes, in order."""
+        key = (shape, left_out)
+        if key not in self._orders:
+            self._orders[key] = self._put_in_order(shape, left_out)
+        return self._orders[key]
+
+    def _put_in_order(self, shape: tuple[int, ...], left_out: frozenset[str]) -> ElementPlace | None:
         dims = [d for d, name in enumerate(self.axes) if name not in left_out]
         sizes = tuple(self.shape[d] for d in dims)
         if prod(shape) != prod(sizes) or not prod(shape):
@@ -365,12 +386,21 @@ class Group:
         wanted = self.memory.mark()
         try:
             act()
+            if len(self.buffers) > len(before[0]) and not self.may_grow:
+                raise Incompatible
         except Incompatible:
             self.body.take_back(mark)
             self.buffers, self.arguments, self.parameters, self.held, self.sources = before
             self.memory.take_back(wanted)
             return False
         return True
+
+    def buffers_along_rows(self) -> int:
+        """How many buffers vary along what the kernel reduces, where it does."""
+        if not self.reduced:
+            return len(self.buffers)
+        moved = [s for s in self.body.statements if isinstance(s, Load | Store)]
+        return len({s.buffer for s in moved if s.index.axes & self.reduced})
 
     # --- the kernel ---
 

@@ -37,7 +37,9 @@ from .roles import TAKES, NodeRoles, Supports, has_tensor
 from .tiles import Tile, Tiles
 
 MAX_BUFFERS = 24
-"""Of one kernel: more would not leave registers to compute with."""
+"""Of one kernel, along its rows: more would not leave registers to compute with."""
+MAX_STATISTICS = 128
+"""Of one kernel, of which a row has one element each."""
 TILED = (1 << 20, 8, 3)
 """Reductions of one tile, in the order in which they are tried: where programs cannot hold what many need, fewer."""
 GivenLayout = Layout | Sequence[Layout] | None
@@ -169,9 +171,10 @@ class Planner:
 
     # --- anchors ---
 
-    def _candidates(self) -> list[Group]:
+    def _candidates(self, *, full: bool = False) -> list[Group]:
+        """The kernels that something may join, last one first; with `full` those of rows that take no more buffers."""
         groups = [step for step in reversed(self._steps) if isinstance(step, Group)]
-        return [group for group in groups if len(group.buffers) < MAX_BUFFERS]
+        return [group for group in groups if (full and group.reduced) or not _is_full(group)]
 
     def _new_group(self, shape: tuple[int, ...]) -> Group:
         group = Group(self.memory, len(self._steps), shape)
@@ -182,8 +185,11 @@ class Planner:
         reduction = self.memory.reductions[value]
         shape = self.known[reduction.operand].shape
         is_row, tile = is_of_rows(shape, reduction.dims), self._tiles.of(shape) if self._most_tiled else None
-        for group in self._candidates():
-            if self._joins(group, value, reduction, is_row, tile):
+        for group in self._candidates(full=True):
+            group.may_grow = not _is_full(group)
+            joined = self._joins(group, value, reduction, is_row, tile)
+            group.may_grow = True
+            if joined:
                 break
         else:
             group = self._begun(value, reduction, is_row, tile)
@@ -402,6 +408,14 @@ class Planner:
         if is_known(known):
             return known
         raise Unfusable(f"{told(value.node)} is not known before it runs", value.node.span)
+
+
+def _is_full(group: Group) -> bool:
+    """Whether a kernel is to have no more buffers."""
+    if len(group.buffers) < MAX_BUFFERS:
+        return False
+    along = group.buffers_along_rows()
+    return along >= MAX_BUFFERS or len(group.buffers) - along >= MAX_STATISTICS
 
 
 _JOINS = ("aten::cat", "aten::concat", "aten::concatenate")

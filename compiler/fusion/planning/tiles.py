@@ -26,9 +26,11 @@ MOST_POINTS = 8192
 """Of a tile, padded: more are not held in registers."""
 LEAST_PROGRAMS = 32
 """That a tile leaves at least, unless its axes are reduced in turn."""
-MOST_WORDS = 40_000
+MOST_WORDS = 44_000
 """Of 32 bits, in the registers of a program: where what a tile is reduced to is computed again, the tile as it was
-before each reduction waits for its gradient."""
+before each reduction waits for its gradient, and what it was reduced to."""
+LEAST_POINTS = 512
+"""As many threads a program has at most: fewer points leave some without any, and no more to the others."""
 TURNS = 3
 """Reductions one after the other, each over other axes than the one before, for which one program may do it all."""
 ReducedDims: TypeAlias = frozenset[int]
@@ -66,8 +68,10 @@ class Tiles:
         tile = self.of(shape)
         if tile is None or not _along(shape, reduction.dims, tile.space) <= tile.dims:
             return False
-        count = sum(bool(r.dims) and self._is_alike(r, shape) for r in self._reductions.values())
-        return count * _points(tile.space, tile.dims) <= MOST_WORDS
+        reduced = [r for r in self._reductions.values() if r.dims and self._is_alike(r, shape)]
+        alike = [_along(self._shape(r), r.dims, tile.space) for r in reduced]
+        words = sum(1 + 1 / _points(tile.space, dims & tile.dims) for dims in alike)
+        return words * max(_points(tile.space, tile.dims), LEAST_POINTS) <= MOST_WORDS
 
     def _tile(self, shape: Shape) -> Tile | None:
         reduced = {value: r for value, r in self._reductions.items() if r.dims}

@@ -29,3 +29,27 @@ def test_matrices_are_read_once(name: str, split: str) -> None:
         whole = [buffer.name for kernel in backward.kernels for buffer in kernel.inputs if buffer.shape == shape]
         assert whole
         assert len(whole) == len(set(whole)), (shape, whole)
+
+
+LONG = {
+    "norms": "x = x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-3)",
+    "softmaxes": "x = torch.softmax(x * 1.1, -1)",
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_as_many_statistics_of_rows_as_there_are_steps_stay_in_one_kernel(name: str) -> None:
+    body = "\n    ".join([LONG[name]] * 30)
+    program = RowProgram(f"def f(x, y, w, b, c, labels):\n    {body}\n    return x\n", (4096, 1024))
+    pair = planned(program, SPLITS["for GPUs"])
+    assert len(pair.forward.kernels) == len(pair.backward(pair.usual_seeds()).kernels) == 1
+
+
+@pytest.mark.parametrize("rounds", [10, 30, 36, 50])
+def test_more_rounds_of_a_tile_than_registers_hold_keep_statistics(rounds: int) -> None:
+    both = "x / (x.sum(-1, keepdim=True) + 1e-6)", "x / (x.sum(-2, keepdim=True) + 1e-6)"
+    body = "\n        ".join(f"x = {step}" for step in both)
+    source = f"def f(x, y, w, b, c, labels):\n    for _ in range({rounds}):\n        {body}\n    return x\n"
+    pair = planned(RowProgram(source, (4096, 4, 4)), SPLITS["for GPUs"])
+    found = len(pair.backward(pair.usual_seeds()).kernels)
+    assert found == 1 if rounds <= 30 else found < rounds / 2
