@@ -30,6 +30,8 @@ class Limits:
     """The same of a whole row, which comes from memory by registers: what is walked comes by way of shared memory."""
     addressing: int = 40
     """Registers beside them, for addresses and temporaries."""
+    all_registers: int = 215
+    """Those that values may take where few warps leave a thread all that it can have."""
     most_registers: int = 128
     """Those of a thread where `few_warps` are to leave room for another program."""
     drawing: int = 72

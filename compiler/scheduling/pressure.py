@@ -23,15 +23,17 @@ from .strides import next_power
 from .tiles import is_tiled
 
 
-def words_alive(kernel: Kernel, *, at_least: bool = False) -> float:
+def words_alive(kernel: Kernel, *, at_least: bool = False, each: int = 0) -> float:
     """32-bit words of one point's values that wait for others at once, 1 at least.
 
     Of a tile, what lies along some of its axes is of as many words as there are points along the others; `at_least`
-    where each of them has it in the same thread.
+    where each of them has it in the same thread, which has so many points, `each`, if that is said, and one word of a
+    value at least.
     """
     tile = _tile(kernel)
     carried = _carried(kernel)
-    words = _words(kernel, _shares(kernel) if at_least else {})
+    shares = _shares(kernel) if at_least else {}
+    words = _words(kernel, shares, 1 / each if each else 0)
     ignored = carried | _used_up(kernel)
     last_use = {name: position for position, s in enumerate(kernel.body) for name in used_names(s)}
     waited_for = last_use.keys() - ignored
@@ -46,7 +48,7 @@ def words_alive(kernel: Kernel, *, at_least: bool = False) -> float:
             most = max(most, sum(alive.values()) + drawing)
         if isinstance(statement, Definition) and statement.axes & tile and statement.name in waited_for:
             alive[statement.name] = words[statement.name]
-    return max(most + sum(words[name] for name in carried), _loaded_first(kernel, words), 1)
+    return max(most + sum(words[name] for name in carried), _loaded_first(kernel, _words(kernel, shares)), 1)
 
 
 def _loaded_first(kernel: Kernel, words: Mapping[str, float]) -> float:
@@ -58,8 +60,9 @@ def _loaded_first(kernel: Kernel, words: Mapping[str, float]) -> float:
     return sum(words[s.name] for s in needed if isinstance(s, Load) and s.axes & _tile(kernel))
 
 
-def _words(kernel: Kernel, shares: Mapping[str, float]) -> dict[str, float]:
-    """32-bit words of each value for one point of the tile, by the share that a point along an axis has of it."""
+def _words(kernel: Kernel, shares: Mapping[str, float], least: float = 0) -> dict[str, float]:
+    """32-bit words of each value for one point of the tile, by the share that a point along an axis has of it, of which
+    one has so much at least."""
     found: dict[str, float] = {}
     halves: set[str] = set()
     for statement in kernel.body:
@@ -68,7 +71,9 @@ def _words(kernel: Kernel, shares: Mapping[str, float]) -> dict[str, float]:
         if isinstance(statement, Load) and statement.dtype.is_half:
             halves.add(statement.name)
         is_half = statement.name in halves or (isinstance(statement, Cast) and statement.operand in halves)
-        found[statement.name] = _share(statement, shares) * (0.5 if is_half else -(-statement.dtype.itemsize // 4))
+        found[statement.name] = max(_share(statement, shares), least) * (
+            0.5 if is_half else -(-statement.dtype.itemsize // 4)
+        )
     return found
 
 

@@ -151,10 +151,19 @@ def fits_in_registers(kernel: Kernel, columns: int, limits: Limits = LIMITS) -> 
 
 def _holds_whole(kernel: Kernel, columns: int, limits: Limits) -> bool:
     each = -(-next_power(columns) // (WARP * limits.max_warps))
+    if is_tiled(kernel) and not kernel.with_role("serial"):
+        return words_alive(kernel, at_least=True, each=each) * each <= room_of_tile(next_power(columns), limits)[1]
     is_shared = bool(kernel.with_role("serial")) and not _is_beyond_shared(kernel, next_power(columns), limits)
     return _held_words(kernel, next_power(columns), limits, at_least=True) * each <= (
         limits.registers if is_shared else limits.held_registers
     )
+
+
+def room_of_tile(points: int, limits: Limits = LIMITS) -> tuple[int, int]:
+    """Points of a tile for each thread of the largest program, and 32-bit registers that their values may take: all of
+    a thread's, where few warps do."""
+    room = limits.all_registers if points <= WARP * limits.few_warps else limits.held_registers
+    return -(-points // (WARP * limits.max_warps)), room
 
 
 def _parts_of_rows(kernel: Kernel, limits: Limits) -> int:
@@ -248,7 +257,12 @@ def _row(kernel: Kernel, limits: Limits) -> Row | LoopedRow:
     together = _power_of_four(rows // limits.min_programs, limits.tile // columns)
     words = words_alive(kernel)
     limits = _for_elements(kernel, limits)
+    while together > 1 and tiled and words * together * columns > limits.registers * WARP * limits.max_warps:
+        together //= 4
     warps = _warps(together * columns, limits, words)
+    if tiled and words > limits.held_registers:
+        # More threads than points have no less each, and fewer registers.
+        warps = max(min(warps, together * columns // WARP), 1)
     if not _draws(kernel):
         return Row(warps, 1, together, columns)
     # Assemblers draw numbers for all elements at once where they may, and fewer programs run.

@@ -40,7 +40,7 @@ MAX_BUFFERS = 24
 """Of one kernel, along its rows: more would not leave registers to compute with."""
 MAX_STATISTICS = 128
 """Of one kernel, of which a row has one element each."""
-TILED = (1 << 20, 8, 3)
+TILED = (1 << 20, 24, 8, 3)
 """Reductions of one tile, in the order in which they are tried: where programs cannot hold what many need, fewer."""
 GivenLayout = Layout | Sequence[Layout] | None
 OURS = "its kernels could not be planned, by a mistake of gradscript's; what it computes is right all the same"

@@ -19,6 +19,7 @@ from ....lang.light_dataclasses import dataclass
 from ...ir.graph import Graph
 from ...ir.node import Value
 from ...ops.arguments import Shape
+from ...scheduling.schedule import room_of_tile
 from ...types.open_sizes import is_open, next_power
 from .reductions import Reduction
 
@@ -26,11 +27,6 @@ MOST_POINTS = 8192
 """Of a tile, padded: more are not held in registers."""
 LEAST_PROGRAMS = 32
 """That a tile leaves at least, unless its axes are reduced in turn."""
-MOST_WORDS = 44_000
-"""Of 32 bits, in the registers of a program: where what a tile is reduced to is computed again, the tile as it was
-before each reduction waits for its gradient, and what it was reduced to."""
-LEAST_POINTS = 512
-"""As many threads a program has at most: fewer points leave some without any, and no more to the others."""
 TURNS = 3
 """Reductions one after the other, each over other axes than the one before, for which one program may do it all."""
 ReducedDims: TypeAlias = frozenset[int]
@@ -70,8 +66,9 @@ class Tiles:
             return False
         reduced = [r for r in self._reductions.values() if r.dims and self._is_alike(r, shape)]
         alike = [_along(self._shape(r), r.dims, tile.space) for r in reduced]
-        words = sum(1 + 1 / _points(tile.space, dims & tile.dims) for dims in alike)
-        return words * max(_points(tile.space, tile.dims), LEAST_POINTS) <= MOST_WORDS
+        # Where it is reduced again the tile as it was before waits for its gradient, and what it was reduced to.
+        each, room = room_of_tile(_points(tile.space, tile.dims))
+        return sum(each + max(each / _points(tile.space, dims & tile.dims), 1) for dims in alike) <= room
 
     def _tile(self, shape: Shape) -> Tile | None:
         reduced = {value: r for value, r in self._reductions.items() if r.dims}
