@@ -52,7 +52,7 @@ class StridedView:
 
 
 MAX_REMEMBERED = 10_000
-_REMEMBERED: dict[Any, list[StridedView] | None] = {}
+_REMEMBERED: dict[Any, tuple[list[StridedView] | None]] = {}
 """What views of what are: the same few come up in each layer, and each time that a graph is looked at."""
 
 
@@ -72,15 +72,15 @@ def views_of(op: Op, arguments: Sequence[Any], position: int, layout: Layout) ->
         return _closed_views(op, arguments, position, layout)
     key = (op.schema, position, layout.shape, layout.strides, *map(_key, arguments))
     try:
-        found = _REMEMBERED.get(key, key)
+        found = _REMEMBERED.get(key)
     except TypeError:
         # Lists of lists, and elements of arrays, are no keys.
         return _closed_views(op, arguments, position, layout)
-    if found is key:
+    if found is None:
         if len(_REMEMBERED) >= MAX_REMEMBERED:
             _REMEMBERED.clear()
-        found = _REMEMBERED[key] = _closed_views(op, arguments, position, layout)
-    return found
+        found = _REMEMBERED[key] = (_closed_views(op, arguments, position, layout),)
+    return found[0]
 
 
 def _key(argument: Any) -> Any:
