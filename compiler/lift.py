@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lang.diagnostics import Diagnostics
+from ..lang.diagnostics import Diagnostics, counted
 from ..lang.light_dataclasses import replace
 from .analysis.captures import captures, used_values
 from .ir.builder import Builder
@@ -184,8 +184,8 @@ def _check_parameters(graph: Graph, function: Node, diagnostics: Diagnostics) ->
     else:
         diagnostics.report(
             "E406",
-            f"'{name}' takes {_count(len(parameters), 'gradient')}; '{graph.name}' returns "
-            f"{_count(len(types), 'output')} beside it",
+            f"'{name}' takes {counted(len(parameters), 'gradient')}; '{graph.name}' returns "
+            f"{counted(len(types), 'output')} beside it",
             function.span,
             *([_NO_CONTEXT] if parameters and parameters[0].name_hint in ("ctx", "self") else ()),
             "it takes one gradient per output, in order",
@@ -237,8 +237,8 @@ def _check_gradients(
     named = ", ".join(a.name for a in inputs)
     diagnostics.report(
         "E405",
-        f"'{function.attr('name')}' returns {_count(count, 'gradient')}; '{name}' has "
-        f"{_count(len(inputs), 'input')} ({named})",
+        f"'{function.attr('name')}' returns {counted(count, 'gradient')}; '{name}' has "
+        f"{counted(len(inputs), 'input')} ({named})",
         function.span,
         _NO_LIST if listed else _LIST if of_list else note,
     )
@@ -281,7 +281,3 @@ def _is_gradient_of(gradient: Type, type: Type) -> bool:
     while isinstance(gradient, ListType) and isinstance(type, ListType):
         gradient, type = gradient.element, strip_optional(type.element)
     return is_tensor(gradient) and not isinstance(type, ListType)
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

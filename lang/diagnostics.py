@@ -135,6 +135,11 @@ _MAX_COMPARED = 300
 _WIDTH = 160
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 gradient`, `2 gradients`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def render(diagnostic: Diagnostic) -> str:
     """The finding as text: heading, place, source line with a caret under the span, notes."""
     span = diagnostic.span

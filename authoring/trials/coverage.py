@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ...lang.diagnostics import counted
 from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span, span_dict
 
@@ -49,9 +50,9 @@ class Coverage:
         if self.branches:
             parts.append(f"{self.branches_taken} of {self.branches} branches")
         if self.lines:
-            parts.append(f"{self.lines - len(self.lines_never_run)} of {_count(self.lines, 'line')} of the backward")
+            parts.append(f"{self.lines - len(self.lines_never_run)} of {counted(self.lines, 'line')} of the backward")
         if self.kinks:
-            parts.append(_count(self.kinks, "kink"))
+            parts.append(counted(self.kinks, "kink"))
         return f"reached: {', '.join(parts)}" if parts else ""
 
     def _tried(self) -> str:
@@ -89,7 +90,3 @@ def _values(values: Iterable[Any]) -> str:
     shown = list(dict.fromkeys(v if isinstance(v, str) else repr(v) for v in values))
     more = len(shown) - 8
     return ", ".join(shown[:8]) + (f" and {more} more" if more > 0 else "")
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

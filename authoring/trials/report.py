@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ...lang.diagnostics import Diagnostic, render
+from ...lang.diagnostics import Diagnostic, counted, render
 from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span, span_dict
 from ...runtime.values.text_tables import table
@@ -118,7 +118,7 @@ class CheckReport:
         return [_row(group) for group in _groups(self.cases)]
 
     def __str__(self) -> str:
-        parts = [f"{self.function}: {'ok' if self.ok else _count(len(self.failures), 'failure')}"]
+        parts = [f"{self.function}: {'ok' if self.ok else counted(len(self.failures), 'failure')}"]
         if self.cases:
             parts.append(table(HEADINGS, self.rows()))
         parts += self.coverage.lines_of_text()
@@ -175,7 +175,3 @@ def _shapes_text(cases: Sequence[Case]) -> str:
 
 def _shape_text(shape: tuple[int, ...]) -> str:
     return f"({','.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from ..kernel_ir.kernel import Cast, Compute, Definition, Kernel, Load, Position, Reduce, Uniform
 from ..kernel_ir.statements import used_names
+from ..types.dtypes import DType
 
 _NUMBERED = re.compile(r"[a-z]?\d+")
 NOUNS = {
@@ -125,3 +126,11 @@ def _word(statement: Definition, words: dict[str, str]) -> str:
         case Uniform():
             return "uniform"
     return "value"
+
+
+def parameter_variable(taken: dict[tuple[str, DType], str], passed: str, names: Names, name: str, dtype: DType) -> str:
+    """The variable that holds a parameter in a dtype: the one that is passed, and one more for each other dtype."""
+    if (name, dtype) not in taken:
+        is_known = any(other == name for other, _ in taken)
+        taken[name, dtype] = names.take(f"{passed}_{dtype}") if is_known else passed
+    return taken[name, dtype]

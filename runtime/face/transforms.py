@@ -17,6 +17,7 @@ from ...compiler.recompute import Policy
 from ...compiler.recompute import policy as as_policy
 from ...compiler.types.schema import Argument, FunctionSchema
 from ...compiler.types.types import TupleType, Type, is_differentiable, is_tensor
+from ...lang.diagnostics import counted
 from ...lang.light_dataclasses import replace
 from ..execution.derivatives import Derivatives, derivatives_of
 from ..execution.differentiated import Differentiated
@@ -345,7 +346,7 @@ def _by_output(function: Function, types: Sequence[Type], given: tuple[Any, ...]
         given = (None,) * len(types)
     pending = list(zip(given, types, strict=False))
     if len(given) != len(types):
-        raise _bad_cotangent(function, f"{_counted(len(given), 'gradient')} for {_counted(len(types), 'output')}", None)
+        raise _bad_cotangent(function, f"{counted(len(given), 'gradient')} for {counted(len(types), 'output')}", None)
     while pending:
         value, type = pending.pop()
         if isinstance(type, TupleType) and value is not None:
@@ -377,10 +378,6 @@ def _seed(
         message = f"the gradient of output {index} has shape {list(seed.shape)}, the output {list(output.shape)}"
         raise _bad_cotangent(function, message, index)
     return seed
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _bad_cotangent(function: Function, message: str, index: int | None) -> RuntimeFailure:

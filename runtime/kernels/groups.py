@@ -5,7 +5,7 @@ prim::FusionGroup   ─ group(graph) ─▶   what runs it: it plans kernels for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from ...compiler.fusion.groups import KIND, group_graph
@@ -16,12 +16,22 @@ from ..plans.operations import NodeFunction
 from ..plans.plan import ExecutionPlan
 from .failure import KernelFailure
 
+MAX_PROGRAMS = 128
+"""Of one graph; beyond, the one planned first is dropped."""
 MAX_SHAPES = 16
 """Programs of a group; what else it meets runs op by op, for shapes that change round by round would be planned anew in
 each."""
 TOO_MANY_SHAPES = f"it has met more than {MAX_SHAPES} shapes, and those of before have kernels"
 GroupRunner = Callable[[Graph], Callable[[Sequence[Any]], list[Any]]]
 """What makes of a group's graph what gives its results, for one value per input."""
+
+
+def make_room(programs: dict[Hashable, Any], refusals: dict[Hashable, Any]) -> None:
+    """Drop the program planned first, and why there is none where that is so, where a graph has as many as it may."""
+    if len(programs) >= MAX_PROGRAMS:
+        first = next(iter(programs))
+        del programs[first]
+        refusals.pop(first, None)
 
 
 class FusionPlanner(PlanBuilder):

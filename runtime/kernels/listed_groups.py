@@ -21,6 +21,7 @@ from ...compiler.ops.registry import OPS, Trait
 from ...compiler.recompute.storage import Storages, size_of
 from ...compiler.shapes.propagate import ShapeError, propagate_shapes
 from ...compiler.types.types import is_tensor, leaf_of
+from ...lang.diagnostics import counted
 from ...lang.light_dataclasses import dataclass
 
 
@@ -121,8 +122,8 @@ def _group(node: Node, made: Program | str) -> str:
     if isinstance(made, str):
         return f"{name}: {made}"
     library = [step.node.kind for step in made.steps if isinstance(step, ExternStep) and not step.is_view]
-    told = _counted(len(made.kernels), "kernel")
-    return f"{name}: {told}" + (f", {_counted(len(library), 'op')} of the library" if library else "")
+    told = counted(len(made.kernels), "kernel")
+    return f"{name}: {told}" + (f", {counted(len(library), 'op')} of the library" if library else "")
 
 
 def _between(nodes: Sequence[Node], parts: Parts) -> str:
@@ -134,7 +135,3 @@ def _between(nodes: Sequence[Node], parts: Parts) -> str:
 def _place(node: Node) -> str:
     span = node.span
     return f"line {span.line}: " if span.text and not span.source.is_library else ""
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" + ("" if count == 1 else "s")

@@ -27,7 +27,7 @@ from ..plans.interpreter import run_plan
 from ..settings.modes import AUTOTUNE
 from ..values.torch_dtypes import dtypes_of_torch
 from .device_plan import device_plan, sum_of_gradients
-from .groups import MAX_SHAPES, TOO_MANY_SHAPES, GroupRunner
+from .groups import MAX_PROGRAMS, MAX_SHAPES, TOO_MANY_SHAPES, GroupRunner, make_room
 from .launches.kept import KeptList
 from .notices import tell_of_ops
 from .program import DeviceProgram, on_stream
@@ -35,8 +35,6 @@ from .size_classes import ClosedPlans, SeenTensor, SizeClasses
 from .torch_ops import without_autocast
 
 _DTYPE_OF = dtypes_of_torch()
-MAX_PROGRAMS = 128
-"""Of one graph; beyond, the one planned first is dropped."""
 _PLANNING = RLock()
 _UNPLANNED: Any = object()
 
@@ -191,10 +189,7 @@ class KernelGraph:
 
     def _has_room(self) -> bool:
         """Whether one more program may be kept."""
-        if len(self._programs) >= MAX_PROGRAMS:
-            first = next(iter(self._programs))
-            del self._programs[first]
-            self._refusals.pop(first, None)
+        make_room(self._programs, self._refusals)
         return True
 
 

@@ -21,7 +21,7 @@ from .tensors import is_forward_mode
 
 MAX_BACKWARDS = 32
 """Kinds of gradients of outputs and of numbers kept, of one call; beyond, all are forgotten."""
-Gradients = Callable[[Sequence[Any]], list[Any]]
+GradientsRun = Callable[[Sequence[Any]], list[Any]]
 
 
 class ListCall:
@@ -92,7 +92,7 @@ class ListCall:
 class ListedBackward:
     """What gives gradients, and, once they were looked at, where they stand in a row of those of tensors."""
 
-    def __init__(self, run: Gradients, fixed: FixedRun | None) -> None:
+    def __init__(self, run: GradientsRun, fixed: FixedRun | None) -> None:
         self.run = run
         self._run_listed = getattr(fixed, "run_listed", None)
         self._listed: Listed | None = None

@@ -30,7 +30,7 @@ from ...ops.scalar import PRIMITIVES
 from ...scheduling.nest import Nest
 from ...types.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
 from ...types.open_sizes import is_open
-from ..naming import Names, Variables, is_anonymous
+from ..naming import Names, Variables, is_anonymous, parameter_variable
 from ..text import Text, Unsupported
 from .angles import is_of_angle
 from .positions import CPositions
@@ -171,11 +171,7 @@ class CExpressions:
 
     def _parameter(self, name: str, dtype: DType) -> str:
         """The variable that holds a parameter in a dtype."""
-        if (name, dtype) not in self.parameters:
-            known = any(other == name for other, _ in self.parameters)
-            variable = self._passed[name]
-            self.parameters[name, dtype] = self.names.take(f"{variable}_{dtype}") if known else variable
-        return self.parameters[name, dtype]
+        return parameter_variable(self.parameters, self._passed[name], self.names, name, dtype)
 
     def _expression(self, statement: Definition) -> Text:
         match statement:

@@ -34,7 +34,7 @@ from ...ops.scalar import PRIMITIVES
 from ...scheduling.coarse import coarse_values
 from ...types.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType, Number
 from ...types.open_sizes import is_open, next_power, whole
-from ..naming import Names
+from ..naming import Names, parameter_variable
 from ..text import Text
 from .layout import Dimension, TritonLayout, TritonPositions, goes_by_fours
 from .open_numbers import OpenNumbers
@@ -230,11 +230,7 @@ class TritonExpressions:
 
     def _parameter(self, name: str, dtype: DType) -> str:
         """The variable that holds a parameter in a dtype; the module casts it first."""
-        if (name, dtype) not in self.parameters:
-            known = any(other == name for other, _ in self.parameters)
-            variable = self._passed[name]
-            self.parameters[name, dtype] = self.names.take(f"{variable}_{dtype}") if known else variable
-        return self.parameters[name, dtype]
+        return parameter_variable(self.parameters, self._passed[name], self.names, name, dtype)
 
     def _cast(self, statement: Cast) -> Text:
         operand = statement.operand

@@ -18,12 +18,13 @@ from ...execution.function_executor import FORGETTING
 from ...plans.build import build_plan
 from ...plans.interpreter import run_plan
 from ...plans.plan import ExecutionPlan
+from ..groups import MAX_PROGRAMS
 from ..notices import tell_unless_auto
 from .kept.graphs import graph_data, graph_from_data, types_of
 from .kept.plans import JsonValue, KeptPlans, Unkept
 from .kept.programs import program_data, program_from_data
 from .launched import thread_count
-from .layouts import MAX_PROGRAMS, addressable, has_tuples, program_key
+from .layouts import addressable, has_tuples, program_key
 from .program import IN_VAIN, CProgram
 
 if TYPE_CHECKING:

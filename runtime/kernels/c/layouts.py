@@ -13,9 +13,6 @@ from ....compiler.ops.meta import UNKNOWN
 from ....compiler.types.dtypes import BY_NAME
 from ..size_classes import SeenTensor
 
-MAX_PROGRAMS = 128
-"""Of one graph; beyond, the one planned first is dropped."""
-
 
 def seen_array(value: Any) -> SeenTensor | None:
     """What is seen of an array; None for anything else."""

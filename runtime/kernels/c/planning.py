@@ -20,10 +20,10 @@ from ....compiler.types.open_sizes import Symbols, closed
 from ....lang.collection import collection_paused
 from ....lang.light_dataclasses import replace
 from ...plans.interpreter import run_plan
-from ..groups import MAX_SHAPES, TOO_MANY_SHAPES, GroupRunner, plan_with_kernels
+from ..groups import MAX_SHAPES, TOO_MANY_SHAPES, GroupRunner, make_room, plan_with_kernels
 from ..notices import tell_unless_auto
 from ..size_classes import ClosedPlans, SizeClasses
-from .layouts import MAX_PROGRAMS, layout_of, program_key, seen_array
+from .layouts import layout_of, program_key, seen_array
 from .loading import loaded
 from .planned import PlannedProgram
 
@@ -78,10 +78,7 @@ class GraphPlanner:
 
     def _has_room(self) -> bool:
         """Whether one more program may be kept."""
-        if len(self._programs) >= MAX_PROGRAMS:
-            first = next(iter(self._programs))
-            del self._programs[first]
-            self._refusals.pop(first, None)
+        make_room(self._programs, self._refusals)
         return True
 
     def _made(self, graph: Graph, given: Sequence[Any], symbols: Symbols | None = None) -> PlannedProgram | CPlan:

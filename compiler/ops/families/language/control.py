@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+from .....lang.diagnostics import counted
 from ....types.dtypes import BOOL, DEFAULT_FLOAT, INT64
 from ....types.lazy_numpy import np
 from ....types.types import TensorType
@@ -253,13 +254,9 @@ def fit_gradients(
             )
             raise GradientMisfit(function, argument, f"in the gradient of '{argument}', {message}") from None
     if len(gradients) != len(primal):
-        message = f"the gradient of '{argument}' has {_elements(len(gradients))}, and '{argument}' has {len(primal)}"
-        raise GradientMisfit(function, argument, message)
+        held = f"has {counted(len(gradients), 'element')}, and '{argument}' has {len(primal)}"
+        raise GradientMisfit(function, argument, f"the gradient of '{argument}' {held}")
     return [fit_gradients(g, p, function, argument, fit, zeros) for g, p in zip(gradients, primal, strict=True)]
-
-
-def _elements(count: int) -> str:
-    return "1 element" if count == 1 else f"{count} elements"
 
 
 def _grad_fit(gradients: list[Any], primal: list[Any], function: str, argument: str) -> Any:
