@@ -33,6 +33,12 @@ class Layout:
     def contiguous(cls, meta: Meta) -> Layout:
         return cls(meta.shape, meta.dtype, contiguous_strides(meta.shape))
 
+    @classmethod
+    def found(cls, shape: tuple[int, ...], dtype: DType, strides: tuple[int, ...]) -> Layout:
+        """Of a tensor that is there. What has no elements may have no memory, whatever its strides are: by those of
+        `torch.tensor(np.zeros((0, 2)))`, which are 0, there were an element that no loop is needed for."""
+        return cls(shape, dtype, contiguous_strides(shape) if 0 in shape else strides)
+
     @property
     def meta(self) -> Meta:
         return Meta(self.shape, self.dtype)

@@ -366,10 +366,10 @@ def known_layout(value: Any, *, settled: bool) -> Any:
         return [seen.setdefault(item, item) if isinstance(item, Layout) else item for item in found]
     if isinstance(value, np.ndarray):
         strides = tuple(stride // value.itemsize for stride in value.strides)
-        layout = Layout(value.shape, BY_NAME[value.dtype.name], strides)
+        layout = Layout.found(value.shape, BY_NAME[value.dtype.name], strides)
         return Layout.contiguous(layout.meta) if any(stride < 0 for stride in strides) else layout
     if is_torch(value):
-        return Layout(tuple(value.shape), dtypes_of_torch()[value.dtype], tuple(value.stride()))
+        return Layout.found(tuple(value.shape), dtypes_of_torch()[value.dtype], tuple(value.stride()))
     return planned_for(value, settled)
 
 

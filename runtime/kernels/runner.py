@@ -266,7 +266,7 @@ def seen_tensor(value: Any) -> SeenTensor | None:
 def given(value: Any, settled: bool) -> Any:
     """What is known of an argument before it runs: the layout of a tensor; of a float nothing, unless `settled`."""
     if isinstance(value, torch.Tensor):
-        return Layout(tuple(value.shape), _DTYPE_OF[value.dtype], tuple(value.stride()))
+        return Layout.found(tuple(value.shape), _DTYPE_OF[value.dtype], tuple(value.stride()))
     if isinstance(value, list):
         return [given(item, settled) for item in value]
     return planned_for(value, settled)

@@ -106,6 +106,20 @@ def test_calls_are_prepared_and_found(way: tuple[str, str]) -> None:
         assert calls.known((x, g.double()[:3])) is NotImplemented and len(call._known_backwards) == 1
 
 
+def test_what_has_no_elements_has_no_memory(way: tuple[str, str]) -> None:
+    """Whatever its strides say: by those of `torch.tensor(np.zeros((0, 2)))` all rows are one, which there is."""
+    if way != ("c", "in C"):
+        pytest.skip("the others never read by strides")
+    unit = gs.CompilationUnit("def sums(x):\n    return (x.sum(-1) + 2) * 1, x.sum(0) * 2\n")
+    for strides in ((0, 0), (2, 1), (0, 1), (1, 0), (7, 5)):
+        x = torch.tensor([], dtype=torch.float64).as_strided((0, 2), strides).requires_grad_()
+        for _ in range(4):
+            rows, columns = unit.sums(x)
+            assert rows.shape == (0,) and torch.equal(columns, torch.zeros(2, dtype=torch.float64))
+            (gradient,) = torch.autograd.grad(rows.sum() + columns.cos().sum(), x)
+            assert gradient.shape == (0, 2)
+
+
 def test_what_is_of_another_kind_is_told_apart() -> None:
     x, g = draw(4, 4), draw(4, 4, seed=1)
     for _ in range(3):

@@ -26,7 +26,7 @@ def layout_of(value: Any, settled: bool) -> Any:
     if isinstance(value, list):
         return [layout_of(item, settled) for item in value]
     if isinstance(value, np.ndarray):
-        return Layout(value.shape, BY_NAME[value.dtype.name], _strides(value))
+        return Layout.found(value.shape, BY_NAME[value.dtype.name], _strides(value))
     return planned_for(value, settled)
 
 
