@@ -9,6 +9,7 @@ import gradscript as gs
 import pytest
 import torch
 from torch.export import Dim
+from torch.utils.flop_counter import FlopCounterMode
 
 UNIT = gs.CompilationUnit(
     """
@@ -104,3 +105,36 @@ def test_torch_finds_nothing_wrong(name: str, turned: bool) -> None:
     op = OPS[name]
     torch.library.opcheck(op.op, given(4, turned=turned))
     torch.library.opcheck(op.forward, given(4, turned=turned))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.filterwarnings("ignore")
+def test_gradients_by_torch_func_are_compiled(name: str) -> None:
+    """Of what torch's own ops cannot tell, torch sees the halves; what has memory goes the function's own way."""
+    torch._dynamo.reset()
+    op, function = OPS[name], getattr(UNIT, name)
+
+    def total(called: Any) -> Any:
+        def run(x: Any, w: Any) -> Any:
+            result = called(x, w)
+            result = result[0] if isinstance(result, tuple) else result
+            return (result * result).sum()
+
+        return torch.func.grad(run, argnums=(0, 1))
+
+    compiled = torch.compile(total(op), backend="aot_eager", fullgraph=True)
+    for rows in (5, 2, 7):
+        args = [t.detach() for t in given(rows)]
+        torch.testing.assert_close(compiled(*args), total(function)(*args))
+    with FlopCounterMode(display=False):
+        torch.testing.assert_close(total(op)(*args), total(function)(*args))
+        twice = [torch.func.grad(lambda x, w=args[1], f=f: total(f)(x, w)[0].sum())(args[0]) for f in (op, function)]
+    torch.testing.assert_close(*twice)
+
+
+def test_what_is_behind_such_gradients_is_told() -> None:
+    torch._dynamo.reset()
+    x, w = (t.detach() for t in given(4))
+    twice = torch.func.grad(lambda x: torch.func.grad(lambda x: OPS["halved"](x, w).sum())(x).sum())
+    with pytest.raises(Exception, match="take second derivatives outside of what is compiled"):
+        torch.compile(twice, backend="aot_eager", fullgraph=True)(x)

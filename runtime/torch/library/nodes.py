@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch.autograd.function import _SingleLevelFunction
 
-from ..kinds import is_batch_of_gradients
-from ..node import named, note_source
+from ....compiler.ir.graph import backward_of
+from ..kinds import has_dispatch, is_batch_of_gradients
+from ..node import is_transformed, named, note_source
 from ..places import NestedPlaces, TensorPlace, places, put_together, take_apart
+from ..symbolic import Untraceable
 from .halves import Halves
 
 below_autograd: Callable[[], Any] = torch._C._AutoDispatchBelowAutograd
@@ -26,12 +28,16 @@ class OpCall:
         self.arguments = arguments
         self.outputs: list[NestedPlaces] = []
 
-    def run(self, ctx: Any, tensors: Sequence[Any]) -> tuple[Any, ...]:
-        values = put_together(self.arguments, tensors)
-        with below_autograd():
-            results = as_list(self.forward(*values))
+    def run(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
+        """The tensors of the results, in a row."""
+        results = as_list(self.forward(*put_together(self.arguments, tensors)))
         row: list[Any] = []
         self.outputs = take_apart(results, row)
+        return tuple(row)
+
+    def remember(self, ctx: Any, tensors: Sequence[Any], row: Sequence[Any]) -> None:
+        """Tell torch which results have gradients, and what to keep for backward."""
+        values, results = put_together(self.arguments, tensors), put_together(self.outputs, row)
         active = {self._position(i) for i in self.halves.vjps}
         with_gradient = set(places([layout for i, layout in enumerate(self.outputs) if i in active]))
         without = [t for i, t in enumerate(row) if i not in with_gradient or not t.is_floating_point()]
@@ -42,7 +48,6 @@ class OpCall:
         ctx.layouts = take_apart(self.halves.arguments_of_backward(values, results), saved)
         ctx.save_for_backward(*saved)
         ctx.call = self
-        return tuple(row)
 
     def gradients(self, ctx: Any, given: Sequence[Any]) -> list[Any]:
         """The gradients of the arguments' tensors, in a row."""
@@ -73,17 +78,87 @@ class OpFunction(_SingleLevelFunction):  # type: ignore[misc] # torch is not typ
     @staticmethod
     def forward(ctx: Any, call: OpCall, *tensors: Any) -> tuple[Any, ...]:
         note_source(ctx, call.halves.span)
-        return call.run(ctx, tensors)
+        with below_autograd():
+            row = call.run(tensors)
+        call.remember(ctx, tensors, row)
+        return row
 
     @staticmethod
     def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
         return (None, *ctx.call.gradients(ctx, given))
 
 
+class TransformedOp(torch.autograd.Function):  # type: ignore[misc] # torch is not typed here
+    """The same under torch.func.grad, which records it level by level."""
+
+    @staticmethod
+    def forward(call: OpCall, *tensors: Any) -> tuple[Any, ...]:
+        return call.run(tensors)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        call, *tensors = inputs
+        call.remember(ctx, tensors, output)
+
+    @staticmethod
+    def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
+        return (None, *ctx.call.gradients(ctx, given))
+
+
+class TransformedBackward(torch.autograd.Function):  # type: ignore[misc] # torch is not typed here
+    """The backward op under torch.func.grad, for ops that cannot be seen through: it ends there."""
+
+    @staticmethod
+    def forward(call: BackwardCall, *tensors: Any) -> tuple[Any, ...]:
+        return call.run(tensors)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        ctx.call = inputs[0]
+
+    @staticmethod
+    def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
+        halves: Halves = ctx.call.halves
+        message = "what is in a tensor decides of these gradients: derivatives of them cannot be traced"
+        note = "take second derivatives outside of what is compiled"
+        raise Untraceable("R003", backward_of(halves.name), message, span=halves.span, notes=[note])
+
+
+class BackwardCall:
+    """A call of a backward as an op."""
+
+    def __init__(self, halves: Halves, backward: Any, arguments: list[NestedPlaces]) -> None:
+        self.halves = halves
+        self.backward = backward
+        self.arguments = arguments
+        self.outputs: list[NestedPlaces] = []
+
+    def run(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
+        """The tensors of the gradients, in a row."""
+        row: list[Any] = []
+        self.outputs = take_apart(as_list(self.backward(*put_together(self.arguments, tensors))), row)
+        return tuple(row)
+
+
 def record_op(call: OpCall, tensors: Sequence[Any]) -> list[Any]:
     """The results of the forward op, recorded as one node that has the function's name."""
-    row = named(OpFunction, call.halves.name).apply(call, *tensors)
+    function = TransformedOp if is_transformed() else OpFunction
+    row = named(function, call.halves.name).apply(call, *tensors)
     return put_together(call.outputs, row)
+
+
+def record_backward(halves: Halves, backward: Any, arguments: Sequence[Any]) -> list[Any]:
+    """The gradients that the backward op gives, recorded by torch.func.grad."""
+    tensors: list[Any] = []
+    call = BackwardCall(halves, backward, take_apart(arguments, tensors))
+    row = TransformedBackward.apply(call, *tensors)
+    return put_together(call.outputs, row)
+
+
+def is_only_recorded() -> bool:
+    """Whether of torch.func's transforms none but `grad` and `vjp` run."""
+    levels = torch._C._functorch.get_interpreter_stack() or []
+    return all(level.key() == torch._C._functorch.TransformType.Grad for level in levels)
 
 
 def as_list(result: Any) -> list[Any]:
@@ -103,3 +178,14 @@ def _spread(layout: NestedPlaces, result: Any, row: list[Any]) -> None:
     elif isinstance(layout, list) and result is not None:
         for item, gradient in zip(layout, result, strict=True):
             _spread(item, gradient, row)
+
+
+def is_stand_in(value: Any) -> bool:
+    """Whether a value is a tensor of torch.func's, or holds one, below which is one that has no memory."""
+    if isinstance(value, list | tuple):
+        return any(map(is_stand_in, value))
+    if not isinstance(value, torch.Tensor):
+        return False
+    while torch._C._functorch.is_functorch_wrapped_tensor(value):
+        value = torch._C._functorch.get_unwrapped(value)
+    return has_dispatch(value) or value.is_meta

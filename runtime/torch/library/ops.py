@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -29,16 +29,16 @@ from ...execution.compiled import Compiled
 from ...tape.programs import program_of
 from ..array_runs import dispatch, quicken
 from ..calls import TorchCalls
-from ..kinds import PLAIN, has_dispatch
+from ..kinds import PLAIN, has_dispatch, is_recorded
 from ..node import run_plainly
 from ..places import each, take_apart
-from ..symbolic import OpsRun
+from ..symbolic import OpsRun, is_batchable
 from ..tensors import checked, has_tangent, requires_grad
 from .compile_keys import CompileKey
 from .fakes import ShapeRun
 from .halves import Halves, with_own_memory
 from .launches import register_launches, run_traced
-from .nodes import OpCall, below_autograd, record_op
+from .nodes import OpCall, below_autograd, is_only_recorded, is_stand_in, record_backward, record_op
 from .policies import AutocastPolicy
 from .schemas import function_schema
 from .sharding import Staged, register_rules
@@ -67,6 +67,7 @@ class RegisteredOp:
         graphs = [self._program.graph]
         if self.halves is not None:
             graphs += [self.halves.exchange.forward, self.halves.exchange.again, self.halves.differentiated.gradient.df]
+        self._graphs = graphs
         self._key = CompileKey(self.name, graphs)
         outputs = self._program.graph.outputs
         self._is_view = _may_alias(outputs, self._program.graph)
@@ -119,7 +120,7 @@ class RegisteredOp:
             lambda *args, **kwargs: returned(halves.forward(self.bound(args, kwargs))),
             lambda *args, **kwargs: returned(halves.forward_fake(self.bound(args, kwargs))),
             self._autograd_of_forward,
-            lambda *args, **kwargs: returned(halves.forward_recorded(self.bound(args, kwargs))),
+            self._forward_under_func,
         )
         self.backward = self._define(backward, halves.backward_schema, False)
         self._implement(
@@ -127,7 +128,7 @@ class RegisteredOp:
             lambda *args: returned(halves.backward(args)),
             lambda *args: returned(halves.backward_fake(args)),
             self._autograd_of_backward,
-            lambda *args: returned(halves.backward_recorded(args)),
+            self._backward_under_func,
         )
 
     @property
@@ -138,7 +139,20 @@ class RegisteredOp:
     # --- the op ---
 
     def calls_function(self, *args: Any, **kwargs: Any) -> Any:
+        if self._stays_whole([*args, *kwargs.values()]):
+            assert self.halves is not None
+            return returned(self._recorded(self.bound(args, kwargs))[: self.halves.num_real])
         return self.calls(args, kwargs)
+
+    def _stays_whole(self, values: Sequence[Any]) -> bool:
+        """Whether torch traces gradients of a function that its own ops cannot tell: the halves are what it sees."""
+        if self.halves is None or self._is_told_by_ops or not is_only_recorded():
+            return False
+        return is_recorded() or any(map(is_stand_in, values))
+
+    @cached_property
+    def _is_told_by_ops(self) -> bool:
+        return all(is_batchable(device_graph(graph)) for graph in self._graphs)
 
     def bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """One value for each argument, defaults where none is given."""
@@ -186,6 +200,17 @@ class RegisteredOp:
         tensors: list[Any] = []
         call = OpCall(self.halves, self.forward, self.backward, take_apart(values, tensors))
         return record_op(call, tensors)
+
+    def _forward_under_func(self, *args: Any, **kwargs: Any) -> Any:
+        assert self.halves is not None
+        values = self.bound(args, kwargs)
+        return returned(self._recorded(values) if self._stays_whole(values) else self.halves.forward_recorded(values))
+
+    def _backward_under_func(self, *args: Any) -> Any:
+        assert self.halves is not None
+        if self._stays_whole(args):
+            return returned(record_backward(self.halves, self.backward, args))
+        return returned(self.halves.backward_recorded(args))
 
     def _autograd_of_backward(self, *args: Any) -> Any:
         assert self.halves is not None
