@@ -156,7 +156,7 @@ class _Merge:
         statements = self.layout.statements
         for i in range(self._next, place):
             statement = statements[i]
-            self._close(statement.depth)
+            self._close()
             self._comments(statement.above, statement.depth)
             if self._stays_without_lines(i):
                 self._add(statement.text(), statement.depth)
@@ -164,15 +164,15 @@ class _Merge:
                 self._add([statement.behind], statement.depth)
             self._left.append((statement.depth, statement.below))
         if place < len(statements):
-            self._close(statements[place].depth)
+            self._close()
             deep = depth + self._around(place)
             self._comments(statements[place].above, deep)
             self._left.append((deep, statements[place].below))
         else:
-            self._close(0)
+            self._close()
         self._next = place + 1
 
-    def _close(self, depth: int) -> None:
+    def _close(self) -> None:
         for deep, comments in self._left:
             self._comments(comments, deep)
         self._left.clear()

@@ -127,7 +127,7 @@ class LauncherWriter:
         self.kernels += text.kernels
         self.seeds = text.seeds
         saved, results = self._kept(writer, count)
-        returned = [self._own(writer, programs[0], output) for output in programs[0].outputs[:count]]
+        returned = [self._own(writer, output) for output in programs[0].outputs[:count]]
         parameters = self._typed([])
         lines = self._function("_forward", parameters, text, [*returned, *saved], "")
         return lines, saved, results
@@ -177,7 +177,7 @@ class LauncherWriter:
         if any(isinstance(item, Ref | list) for item in output):
             raise NoPlan("a list is kept for the backward")
 
-    def _own(self, writer: ProgramWriter, program: Program, output: Any) -> str:
+    def _own(self, writer: ProgramWriter, output: Any) -> str:
         """A result as an op may return it."""
         name = writer.name(output.name)
         if output.name in writer.made and output.name in writer.allocated:

@@ -37,13 +37,13 @@ class Spacing:
             if before is not None:
                 made.append(self._between(before, token, is_unary))
             is_unary = token.string in _UNARY and _ends_nothing(self.last)
-            self._follow(token, before)
+            self._follow(token)
             made.append(_comment(token.string) if token.type == COMMENT else token.string.partition("\n")[0])
             before = token
             self.last = token if token.type != COMMENT else self.last
         return "".join(made).rstrip()
 
-    def _follow(self, token: TokenInfo, before: TokenInfo | None) -> None:
+    def _follow(self, token: TokenInfo) -> None:
         if token.type == NAME and token.string == "def" and not self.open:
             self.in_definition = True
         if token.type != OP:

@@ -173,11 +173,11 @@ class Steps:
             return
         seen: set[str] = set()
         for rank, message, span, makes in self._changes(step):
-            if message not in seen and not self.spans.is_forward(span) and self._gives(step, wanted, makes):
+            if message not in seen and not self.spans.is_forward(span) and self._gives(wanted, makes):
                 seen.add(message)
                 yield StepRepair(rank, step, message, span, makes, self.first)
 
-    def _gives(self, step: int, wanted: Sequence[Array], makes: Make) -> bool:
+    def _gives(self, wanted: Sequence[Array], makes: Make) -> bool:
         for trace, value in zip(self.evidence.traces, wanted, strict=True):
             made = _attempted(makes, trace)
             if made is None or not near(made, value):

@@ -148,7 +148,9 @@ class Forward:
         """Give a branch or a loop its rule, which rebuilds it; the node to visit next."""
         outputs = list(node.outputs)
         self._around = node
-        prepare = {"prim::If": prepare_branch, "prim::Loop": partial(prepare_loop, keep=self._kept)}[node.kind]
+        prepare: Callable[..., Walk] = prepare_branch
+        if node.kind == "prim::Loop":
+            prepare = partial(prepare_loop, keep=self._kept)
         rule: ReverseRule | None = yield prepare(node, self.graph, self.active, self._differentiate, lacks=self.lacks)
         if rule is None:
             return node.next

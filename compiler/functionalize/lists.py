@@ -189,7 +189,7 @@ def element_place(memory: Memory, node: Node, place: Place, index: Value) -> Pla
     if slots is not None:
         if isinstance(constant, int):
             return slots[constant] if -len(slots) <= constant < len(slots) else None
-        return _chosen(memory, slots, index, node.output)
+        return _chosen(slots, index, node.output)
     if isinstance(place, Root):
         content = memory.content(place.cell)
         if isinstance(content, Spread):
@@ -206,7 +206,7 @@ def _spread_element(memory: Memory, views: View, index: Any, origin: Value) -> P
     return memory.view(views, ElementStep(index), origin.type)
 
 
-def _chosen(memory: Memory, slots: tuple[Place, ...], index: Value, origin: Value) -> Place | None:
+def _chosen(slots: tuple[Place, ...], index: Value, origin: Value) -> Place | None:
     if not slots or any(isinstance(slot, Plain) for slot in slots):
         return None
     if all(is_same_place(slots[0], slot) for slot in slots):

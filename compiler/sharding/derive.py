@@ -212,7 +212,7 @@ class _PlacementWalk:
             self._numbers(node, places)
             return
         values = [self.known.get(value, UNKNOWN) for value in node.inputs]
-        if _all_whole(places) and not self._differs(node, node.inputs):
+        if _all_whole(places) and not self._differs(node.inputs):
             self.places.update({v: _whole(r) for v, r in zip(node.outputs, results, strict=True)})
             return
         if node.kind in _ELEMENTWISE_LISTS:
@@ -254,7 +254,7 @@ class _PlacementWalk:
         if not known and not _all_whole(places):
             raise Forbidden("a number is told that is in a tensor", node)
 
-    def _differs(self, node: Node, values: Sequence[Value]) -> bool:
+    def _differs(self, values: Sequence[Value]) -> bool:
         """Whether devices disagree on a number among values."""
         return any(
             not _holds_tensors(self.known.get(v)) and not _equal(self.known.get(v), self.longer.get(v)) for v in values
@@ -262,7 +262,7 @@ class _PlacementWalk:
 
     def _require_same_numbers(self, node: Node, name: str) -> None:
         is_of_shapes = name in _OF_SHAPES or OPS.has(node.schema, Trait.SHAPE_ONLY)
-        if not is_of_shapes and self._differs(node, node.inputs):
+        if not is_of_shapes and self._differs(node.inputs):
             raise Forbidden("the size of the whole is computed with, and each device has another one", node)
 
     def _require_fit(self, node: Node) -> None:

@@ -52,7 +52,7 @@ def export(
         made = exported_c(function, values, policy) if as_c else {f"{name}.py": exported(function, values, policy)}
     except ValueError as error:
         raise CliError(str(error)) from error
-    written = [str(path) for path in _write(made, out, name)] if out is not None else []
+    written = [str(path) for path in _write(made, out)] if out is not None else []
     if as_json:
         click.echo(json.dumps({"files": written} if written else {"texts": made}, indent=2))
     elif written:
@@ -61,7 +61,7 @@ def export(
         click.echo("\n".join(made.values()), nl=False)
 
 
-def _write(made: dict[str, str], out: str, name: str) -> list[Path]:
+def _write(made: dict[str, str], out: str) -> list[Path]:
     """The files: in a folder under their names, else under that of OUT with their endings."""
     target = Path(out)
     try:

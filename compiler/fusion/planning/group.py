@@ -28,7 +28,6 @@ from ...kernel_ir.kernel import (
 from ...kernel_ir.layout import Layout, StridedView, contiguous_strides
 from ...kernel_ir.queries import restricted
 from ...kernel_ir.statements import without_unused
-from ...ops.meta import Meta
 from ...types.dtypes import BOOL, FLOAT64, INT64
 from ..elements.body import Body, register_dtype
 from ..elements.rule import ElementPlace, Incompatible, LoadGuards, as_dtype
@@ -201,11 +200,11 @@ class Group:
         key = (value, place, guards)
         found = self.body.memo.get(key)
         if found is None:
-            found = yield self._make(value, place, guards, meta)
+            found = yield self._make(value, place, guards)
             self.body.memo[key] = found
         return found
 
-    def _make(self, value: Value, place: ElementPlace, guards: LoadGuards, meta: Meta) -> Walk:
+    def _make(self, value: Value, place: ElementPlace, guards: LoadGuards) -> Walk:
         held = self.held.get(value)
         if held is not None:
             if held.place != place:

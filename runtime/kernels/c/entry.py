@@ -31,8 +31,6 @@ from .launcher import launcher_address
 from .library import load_module
 from .program import Act, CProgram, OutOfRange, Straight, Stretch
 
-EntryCall = Callable[..., Any]
-
 
 class Calls(Protocol):
     """Programs of a function, called: None for arguments that none of them is for."""
