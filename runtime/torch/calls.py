@@ -26,6 +26,7 @@ from .kinds import BY_OPS
 from .node import is_transformed, run_program
 from .places import each
 from .prepared import PreparedCall, prepare, signature
+from .recent import RecentCalls
 from .tensors import TensorMemory, check_devices, checked, device_of, has_tangent, requires_grad
 from .tracing import refuse_tracers
 
@@ -45,6 +46,7 @@ class TorchCalls:
         self._binder = Binder.of(function.schema, function.graph, checked)
         self._prepared: dict[Hashable, PreparedCall | None] = {}
         self.known = new_kinds()
+        self._recent: RecentCalls | None = None
         self._takes_lists = False
         """Whether calls with lists are told apart: once one was on a device, for on the CPU it would be in vain."""
         _CALLS.add(self)
@@ -55,6 +57,7 @@ class TorchCalls:
         """Drop what was compiled."""
         self._prepared.clear()
         self.known.clear()
+        self._recent = None
         self.__dict__.pop("_program", None)
 
     def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -62,8 +65,13 @@ class TorchCalls:
         found = self.known(args) if not kwargs else NotImplemented
         if found is not NotImplemented:
             return found
+        prepared = self._recent.find(args) if self._recent is not None and not kwargs else None
+        if prepared is not None:
+            return prepared(args)
         key = signature(args, lists=self._takes_lists) if not kwargs else None
         prepared = self._prepared.get(key)
+        if prepared is not None and self._recent is not None:
+            self._recent.add(args, prepared)
         return prepared(args) if prepared is not None else self._call(args, kwargs, key)
 
     def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Hashable) -> Any:
@@ -86,7 +94,9 @@ class TorchCalls:
         results = self._recorded(values) if joins or device != "cpu" else self._run(values)
         if key is not None and key not in self._prepared and (device not in BY_OPS or device == "cpu"):
             self._prepare(device, args, values, key)
-        self._takes_lists = self._takes_lists or device not in BY_OPS
+        if device not in BY_OPS:
+            self._takes_lists = True
+            self._recent = self._recent or RecentCalls()
         return results[0] if len(results) == 1 else tuple(results)
 
     def prepare_owning(self, args: tuple[Any, ...], values: list[Any]) -> None:

@@ -47,18 +47,26 @@ _keys: Callable[[Any], Any] = torch._C._dispatch_keys
 def signature(values: TorchValues, *, lists: bool = False) -> Hashable:
     """What decides how a call runs, apart from elements and floats; None where more does: torch's modes and transforms
     say so, or a value is none that is told of here, as a list is unless `lists` are."""
+    state = torch_state()
+    if state is None:
+        return None
+    key: list[Hashable] = [*state]
+    try:
+        return tuple(key) if _add_kinds(values, key, lists) else None
+    except RuntimeError:
+        # Nested tensors have no shape.
+        return None
+
+
+def torch_state() -> tuple[Hashable, ...] | None:
+    """What decides how a call runs besides its values: whether torch records, and the backend. None where more does."""
     if is_transformed() or _modes() or _trace() is not None or forward_ad._current_level >= 0:
         return None
     records = _grad_enabled()
     backend = usual_backend() if TOUCHED.any else ""
     if backend is None or (records and _finds_anomalies()):
         return None
-    key: list[Hashable] = [records, backend]
-    try:
-        return tuple(key) if _add_kinds(values, key, lists) else None
-    except RuntimeError:
-        # Nested tensors have no shape.
-        return None
+    return (records, backend)
 
 
 def _add_kinds(values: TorchValues, key: list[Hashable], lists: bool) -> bool:

@@ -5,17 +5,11 @@ Where it cannot, the steps' own Python runs them, to the same results.
 
 from __future__ import annotations
 
-import ctypes
-import sys
-import sysconfig
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
-from ..c import library
-from ..failure import KernelFailure
+from ..c.extension import extension
 from . import steps as launch_steps
 from .steps import FreedPlaces, KernelSlots
 
@@ -32,17 +26,5 @@ def native_steps(steps: Sequence[Any], freed: Sequence[FreedPlaces]) -> Callable
 
 @cache
 def _steps_type() -> Callable[..., Any] | None:
-    include = (sysconfig.get_path("include"), sysconfig.get_path("platinclude"))
-    if not Path(include[0], "Python.h").is_file():
-        return None
-    text = files(library.__package__).joinpath("text", "launches.c").read_text(encoding="utf-8")
-    # What the text compiles to depends on these as well, and a module is kept by its text.
-    versions = f"/* {sys.version}, {sysconfig.get_config_var('SOABI')} */\n"
-    try:
-        built = library.load_module(versions + text, ["gs_launch_types"], include)
-    except KernelFailure:
-        return None
-    make = ctypes.PyDLL(None, handle=built._handle).gs_launch_types
-    make.restype, make.argtypes = ctypes.py_object, ()
-    found: Callable[..., Any] = make()
+    found: Callable[..., Any] | None = extension("launches.c", "gs_launch_types")
     return found
