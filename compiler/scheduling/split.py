@@ -55,6 +55,10 @@ class ChunkLimits:
     """Rows of a chunk at least."""
     share: int = 32
     """Of what is moved, partial results are no more than this part, however many programs could run."""
+    few: int = 128
+    """Programs that have enough on its way to keep memory busy."""
+    few_share: int = 12
+    """Of what is moved, partial results are no more than this part where programs that are more would make it so."""
     lanes: int = 64
     """Columns that one program reduces side by side."""
     column_rows: int = 64
@@ -130,6 +134,10 @@ def _chunk_walked(kernel: Kernel, cut: Axis, finals: Sequence[Reduce], limits: C
     stored_and_loaded = 2 * sum(final.dtype.itemsize for final in finals)
     paying = next_power(-(-limits.share * stored_and_loaded // max(moved, 1)))
     chunk = least(_rows_of_chunk(cut.size, limits.programs, limits.rows), paying)
+    row = frozenset(a.name for a in kernel.with_role("reduction"))
+    along = 2 * sum(final.dtype.itemsize for final in finals if final.axes & row)
+    worth = next_power(max(-(-limits.few_share * along // max(moved, 1)), 1))
+    chunk = greatest(chunk, least(_rows_of_chunk(cut.size, limits.few, limits.rows), worth))
     return greatest(chunk, _rows_of_chunk(cut.size, limits.walking, limits.rows))
 
 
