@@ -59,7 +59,19 @@ def write_lists(parameters: Sequence[Value], closure: Block, there: set[Value]) 
 
 
 def write_zeros(closure: Block) -> None:
-    """Write zeros for what is left out of a list: like that element, or like each of several."""
+    """Write zeros for what is left out of a list: like that element, or like each of several.
+
+    Before:
+        def f(xs: List[Tensor]):
+            return torch.stack(xs[1:])
+    After:
+        def f(xs: List[Tensor]):
+            def backward(grad_output):
+                value = [torch.zeros_like(item) for item in xs]
+                return torch._set_slice(value, grad_output.unbind(), 1)
+
+            return torch.stack(xs[1:]), backward
+    """
     for node in [node for node in walk(closure.nodes) if node.kind == "prim::grad_zeros"]:
         b = Builder.in_front_of(node)
         (given,) = node.inputs

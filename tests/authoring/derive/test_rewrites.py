@@ -28,7 +28,7 @@ REWRITES: dict[str, Callable[[Graph], Any]] = {
 DOCSTRINGS = {one.__name__: one.__doc__ or "" for one in (*OF_CLOSURES, *OF_GRAPHS, tidy.tidy)}
 
 
-WHOLE = {one.__name__: one.__doc__ or "" for one in (joined, lists.write_lists)}
+WHOLE = {one.__name__: one.__doc__ or "" for one in (joined, lists.write_lists, lists.write_zeros)}
 """Of which the example shows what comes of all of them together."""
 
 
