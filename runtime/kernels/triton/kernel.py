@@ -108,6 +108,7 @@ class TritonKernel:
     def __init__(self, kernel: Kernel, device: torch.device, *, is_open: bool = False) -> None:
         self.kernel = kernel
         self.device = device
+        self.is_interpreted = device.type == "cpu"
         schedule = choose_schedule(kernel)
         self._built = Built(kernel, _settled(schedule) if is_open else schedule)
         self._grid = grid(kernel, self._built.schedule)
@@ -139,7 +140,7 @@ class TritonKernel:
         """
         if self._is_empty:
             return
-        if self.device.type == "cpu":
+        if self.is_interpreted:
             self._built.interpret((*tensors, *self._sizes, *numbers), self._grid)
             return
         # Numbers, and not tensors: for these Triton would ask the driver where each of them is.
