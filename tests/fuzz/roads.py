@@ -418,7 +418,10 @@ def c_kernels(subject: Subject) -> None:
             pull_back(subject, subject.f, which, what=f"C, vjp of call {which}")
         _grad(subject, 0)
         halves(subject)
-        _autograd(subject, 0, [True] * len(subject.calls[0].shapes), "C", 1)
+        for which, call in enumerate(subject.calls):
+            # What the third call finds was made by those before it.
+            for order, what in ((1, "call"), (1, "call again"), (2 if which == 0 else 1, "third call")):
+                _autograd(subject, which, [True] * len(call.shapes), f"C, {what} {which}", order)
 
 
 # --- texts ---
