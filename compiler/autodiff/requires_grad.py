@@ -22,6 +22,7 @@ from ..passes.inline_functions import inline_functions
 from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..passes.simplification.fold_constants import fold_constants
 from ..types.types import BOOL, ListType, OptionalType, TensorType, TupleType, Type, VariableType, is_tensor
+from .certain_gradients import WITH, WITHOUT, CertainGradients
 
 QUESTION = "prim::requires_grad"
 Answer: TypeAlias = "bool | Value | tuple[Answer, ...]"
@@ -35,6 +36,24 @@ _PASSED_ON = frozenset(
     )
 )
 """What gives its first operand, or what answers alike."""
+_STRUCTURE = _PASSED_ON | {
+    *("prim::TupleConstruct", "prim::TupleUnpack", "prim::TupleIndex", "prim::ListConstruct", "prim::ListUnpack"),
+}
+
+
+class Answers(dict[Value, Answer]):
+    """What is known so far. `of_floats` leaves open whether a result is a floating tensor."""
+
+    def __init__(self, *, of_floats: bool = False) -> None:
+        super().__init__()
+        self.of_floats = of_floats
+        self.certain: Mapping[Value, bool] = {}
+        """Of values that loops carry."""
+
+    def find_certain(self, graph: Graph) -> None:
+        """Find out for which of them no run has to decide, given the inputs' answers."""
+        given = {v: WITHOUT if a is False else WITH if a is True else WITH | WITHOUT for v, a in self.items()}
+        self.certain = CertainGradients(graph, given, may_require, _only_moves).answers()
 
 
 def answer_requires_grad(graph: Graph, asked: Mapping[Value, Answer]) -> None:
@@ -64,12 +83,18 @@ def answer_requires_grad(graph: Graph, asked: Mapping[Value, Answer]) -> None:
     """
     if not asks(graph):
         return
-    answers: dict[Value, Answer] = {}
-    for value, answer in asked.items():
-        answers[value] = _given(Builder(graph, before=graph.body.param.next), value.type, answer)
-    run(_block(graph, graph.body, answers))
+    find_answers(graph, asked, Answers())
     fold_constants(graph)
     eliminate_dead_code(graph)
+
+
+def find_answers(graph: Graph, asked: Mapping[Value, Answer], answers: Answers) -> None:
+    """Add to the answers those of all values, computed along, and put them in the places of questions."""
+    for value, answer in asked.items():
+        answers[value] = _given(Builder(graph, before=graph.body.param.next), value.type, answer)
+    if answers.of_floats:
+        answers.find_certain(graph)
+    run(_block(graph, graph.body, answers))
 
 
 def asks(graph: Graph) -> bool:
@@ -94,7 +119,7 @@ def _given(builder: Builder, type: Type, answer: Answer) -> Answer:
     return _list(builder, type, answer)
 
 
-def _block(graph: Graph, block: Block, answers: dict[Value, Answer]) -> Walk:
+def _block(graph: Graph, block: Block, answers: Answers) -> Walk:
     for node in list(block.nodes):
         if node.kind == QUESTION:
             builder = Builder(graph, before=node, span=node.span)
@@ -112,17 +137,17 @@ def _block(graph: Graph, block: Block, answers: dict[Value, Answer]) -> Walk:
 # --- what nodes give ---
 
 
-def _results(graph: Graph, node: Node, answers: dict[Value, Answer]) -> None:
+def _results(graph: Graph, node: Node, answers: Answers) -> None:
     callee = graph.called(node)
     if callee is not None and asks(callee.graph):
         _specialize_call(graph, node, callee, answers)
-    if node.next is None or not any(_may_require(value.type) for value in node.outputs):
+    if node.next is None or not any(may_require(value.type) for value in node.outputs):
         return
     builder = Builder(graph, before=node.next, span=node.span)
     given = [answers.get(value, False) for value in node.inputs]
     found = _moved(builder, node, given)
     if found is None:
-        found = _computed(builder, node, given)
+        found = _computed(builder, node, given, of_floats=answers.of_floats)
     answers.update(zip(node.outputs, found, strict=True))
 
 
@@ -155,7 +180,7 @@ def _moved_by_op(builder: Builder, node: Node, given: Sequence[Answer]) -> Seque
     moved = [(v, a) for v, a, p in zip(node.inputs, given, op.schema.arguments, strict=True) if _holds_any(p.type)]
     if not any(_is_list(a) for _, a in moved) and len({a for _, a in moved}) == 1:
         return [moved[0][1]]
-    if any(_depth(value.type) > 1 for value, _ in moved) or op.has(Trait.COMPARES):
+    if any(list_depth(value.type) > 1 for value, _ in moved) or op.has(Trait.COMPARES):
         return [_any(builder, given)]
     inputs = [
         _beside(builder, value, answer) if _holds_any(p.type) else value
@@ -164,7 +189,7 @@ def _moved_by_op(builder: Builder, node: Node, given: Sequence[Answer]) -> Seque
     return [builder.op(node.kind, *inputs)]
 
 
-def _computed(builder: Builder, node: Node, given: Sequence[Answer]) -> Sequence[Answer]:
+def _computed(builder: Builder, node: Node, given: Sequence[Answer], *, of_floats: bool) -> Sequence[Answer]:
     """Results of an op or a call: they require a gradient if an operand does, and if they are floating tensors."""
     if OPS.has(node.schema, _WITHOUT):
         return [False] * len(node.outputs)
@@ -172,9 +197,9 @@ def _computed(builder: Builder, node: Node, given: Sequence[Answer]) -> Sequence
     found: list[Answer] = []
     for value in node.outputs:
         type = value.type
-        if joined is False or not _may_require(type):
+        if joined is False or not may_require(type):
             found.append(False)
-        elif not isinstance(type, TensorType) or type.dtype is not None:
+        elif of_floats or not isinstance(type, TensorType) or type.dtype is not None:
             found.append(joined)
         else:
             floating = builder.op("aten::is_floating_point", value)
@@ -182,7 +207,7 @@ def _computed(builder: Builder, node: Node, given: Sequence[Answer]) -> Sequence
     return found
 
 
-def _specialize_call(graph: Graph, node: Node, callee: Callee, answers: dict[Value, Answer]) -> None:
+def _specialize_call(graph: Graph, node: Node, callee: Callee, answers: Answers) -> None:
     """A call of a function with its own backward that asks: of a copy in which the answers stand."""
     asked = [answers.get(value, False) is not False for value in node.inputs]
     name = f"{callee.schema.name}.{''.join('01'[flag] for flag in asked)}"
@@ -207,11 +232,11 @@ def _answered(callee: Callee, asked: list[bool]) -> Callee:
 # --- branches and loops ---
 
 
-def _branch(graph: Graph, node: Node, answers: dict[Value, Answer]) -> Walk:
+def _branch(graph: Graph, node: Node, answers: Answers) -> Walk:
     for block in node.blocks:
         yield _block(graph, block, answers)
     for index, value in enumerate(list(node.outputs)):
-        if not _may_require(value.type):
+        if not may_require(value.type):
             continue
         sides = [answers.get(block.outputs[index], False) for block in node.blocks]
         if sides[0] is sides[1]:
@@ -221,14 +246,20 @@ def _branch(graph: Graph, node: Node, answers: dict[Value, Answer]) -> Walk:
         for block, side in zip(node.blocks, sides, strict=True):
             builder = Builder(block, span=node.span)
             result = block.outputs[index]
-            block.ret.add_input(_beside(builder, result, side) if as_list else _scalar(builder, side))
+            block.ret.add_input(_beside(builder, result, side) if as_list else as_bool(builder, side))
         answers[value] = node.add_output(ListType(BOOL) if as_list else BOOL)
 
 
-def _loop(graph: Graph, node: Node, answers: dict[Value, Answer]) -> Walk:
+def _loop(graph: Graph, node: Node, answers: Answers) -> Walk:
     (body,) = node.blocks
     places = carried(node)
-    asked = [i for i, place in enumerate(places) if _may_require(place.output.type)]
+    asked = []
+    for i, place in enumerate(places):
+        known = answers.certain.get(place.output)
+        if known is not None:
+            answers[place.parameter] = answers[place.output] = known
+        elif may_require(place.output.type):
+            asked.append(i)
     before = Builder(graph, before=node, span=node.span)
     for index in asked:
         value = places[index].initial
@@ -243,7 +274,7 @@ def _loop(graph: Graph, node: Node, answers: dict[Value, Answer]) -> Walk:
 
 
 def _carried(builder: Builder, value: Value, answer: Answer) -> Value:
-    return _beside(builder, value, answer) if _depth(value.type) == 1 else _scalar(builder, answer)
+    return _beside(builder, value, answer) if list_depth(value.type) == 1 else as_bool(builder, answer)
 
 
 # --- answers ---
@@ -253,17 +284,17 @@ def _list(builder: Builder, type: Type, given: Sequence[Answer]) -> Answer:
     """The answer of a list made of values with these."""
     if not given or all(answer is given[0] and not _is_list(answer) for answer in given):
         return given[0] if given else False
-    if _depth(type) > 1:
+    if list_depth(type) > 1:
         return _any(builder, given)
-    return builder.list([_scalar(builder, answer) for answer in given], BOOL)
+    return builder.list([as_bool(builder, answer) for answer in given], BOOL)
 
 
 def _beside(builder: Builder, value: Value, answer: Answer) -> Value:
     """An answer as a value: of a list, as a list of so many."""
-    if _depth(value.type) == 0 or _is_list(answer):
+    if list_depth(value.type) == 0 or _is_list(answer):
         return _as_value(builder, answer)
     length = builder.op("aten::len.t", value)
-    return builder.op("aten::mul.left_t", builder.list([_scalar(builder, answer)], BOOL), length)
+    return builder.op("aten::mul.left_t", builder.list([as_bool(builder, answer)], BOOL), length)
 
 
 def _any(builder: Builder, answers: Sequence[Answer]) -> bool | Value:
@@ -286,7 +317,7 @@ def _joined(builder: Builder, answer: Answer) -> bool | Value:
     return answer
 
 
-def _scalar(builder: Builder, answer: Answer) -> Value:
+def as_bool(builder: Builder, answer: Answer) -> Value:
     return _as_value(builder, _joined(builder, answer))
 
 
@@ -306,10 +337,10 @@ _WITHOUT = Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY
 
 
 def _type_of_answers(type: Type) -> Type:
-    return ListType(BOOL) if _depth(type) == 1 else BOOL
+    return ListType(BOOL) if list_depth(type) == 1 else BOOL
 
 
-def _depth(type: Type) -> int:
+def list_depth(type: Type) -> int:
     """How many lists are around a tensor; of what holds tuples, 2: their elements have one answer for all."""
     depth = 0
     while isinstance(type, OptionalType | ListType):
@@ -318,15 +349,25 @@ def _depth(type: Type) -> int:
     return depth if is_tensor(type) or not depth else 2
 
 
+def _only_moves(node: Node) -> bool:
+    """Whether a node makes no tensor: structure, and ops on lists of anything."""
+    op = OPS.of(node.schema)
+    if op is None:
+        return node.kind in _STRUCTURE
+    if node.kind in _PASSED_ON:
+        return True
+    return not op.has(_WITHOUT) and any(_holds_any(result.type) for result in op.schema.returns)
+
+
 def _holds_any(type: Type) -> bool:
     """Whether a type variable is in it. Types of schemas are shallow, so this recurses."""
     return isinstance(type, VariableType) or (isinstance(type, ListType | OptionalType) and _holds_any(type.element))
 
 
-def _may_require(type: Type) -> bool:
+def may_require(type: Type) -> bool:
     """Whether a floating tensor may be in it. Types are shallow, so this recurses."""
     if isinstance(type, OptionalType | ListType):
-        return _may_require(type.element)
+        return may_require(type.element)
     if isinstance(type, TupleType):
-        return any(map(_may_require, type.elements))
+        return any(map(may_require, type.elements))
     return isinstance(type, TensorType) and (type.dtype is None or type.dtype.is_floating)

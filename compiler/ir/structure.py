@@ -48,6 +48,8 @@ SEGMENT = "segment"
 GRADIENT_OF = "gradient_of"
 """An attribute of what brings a user's gradient to the size of an argument: the names of the function and of the
 argument, for messages."""
+OF_NETWORKS = "functional_"
+"""How the names of ops begin that are of torch.nn.functional where torch has another one of the name."""
 OF_NUMBERS = frozenset(("abs", "max", "min"))
 """Functions of Python among the ops that are the compiler's own."""
 _ATTRIBUTE = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
@@ -61,7 +63,9 @@ def spelled(node: Node) -> str:
     namespace, _, name = node.schema.full_name.partition("::")
     if namespace == "prim":
         return node.schema.base_name if node.schema.base_name in OF_NUMBERS else ""
-    return "" if name.startswith("_") or node.schema.base_name.endswith("Implicit") else node.kind
+    if name.startswith("_") or node.schema.base_name.endswith("Implicit"):
+        return ""
+    return f"F.{node.schema.base_name.removeprefix(OF_NETWORKS)}" if name.startswith(OF_NETWORKS) else node.kind
 
 
 def require(holds: bool, rule: str) -> None:

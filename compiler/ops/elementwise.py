@@ -124,7 +124,8 @@ class SpecializedOp:
         return dtype
 
     def _reject(self, arguments: Sequence[Any], promoted: DType) -> None:
-        dtypes = {dtype_of(arguments[i]) for i in self.promoting if isinstance(arguments[i], np.ndarray)}
+        arrays = [(i, arguments[i]) for i in self.promoting if isinstance(arguments[i], np.ndarray)]
+        dtypes = {dtype_of(array) for i, array in arrays if i != self.rule.loose or array.ndim}
         if self.rule.uniform and len(dtypes) > 1:
             raise TypeError(f"{self.name} takes tensors of one dtype, not of {' and '.join(sorted(map(str, dtypes)))}")
         categories = {promoted.category} | ({dtype.category for dtype in dtypes} if self.rule.rejects_each else set())

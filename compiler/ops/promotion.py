@@ -17,7 +17,8 @@ class DtypeRule:
 
     The arguments are promoted first; `compute` makes of that the dtype of the computation, and `result` of that
     the dtype of the result. Categories in `rejects` are an error, as they are in torch. `only_first` leaves all
-    but the first argument out of the promotion. Halves are computed in float32 unless `exact`.
+    but the first argument out of the promotion. Where dtypes are `uniform`, a 0-d tensor at place `loose` may have
+    another one. Halves are computed in float32 unless `exact`.
     """
 
     compute: Callable[[DType], DType] = lambda dtype: dtype
@@ -25,6 +26,7 @@ class DtypeRule:
     rejects: tuple[int, ...] = ()
     rejects_each: bool = False
     uniform: bool = False
+    loose: int | None = None
     only_first: bool = False
     exact: bool = False
 
@@ -38,6 +40,7 @@ RULES = {
     "floating": DtypeRule(rejects=(0, 1)),
     "uniform": DtypeRule(uniform=True),
     "uniform floating": DtypeRule(rejects=(0, 1), uniform=True),
+    "uniform floating, weighted": DtypeRule(rejects=(0, 1), rejects_each=True, uniform=True, loose=2),
     "exact": DtypeRule(rejects=(0, 1), exact=True),
     "float": DtypeRule(compute=float_dtype),
     "counted": DtypeRule(compute=lambda dtype: dtype if dtype.category else INT64),
@@ -51,7 +54,8 @@ RULES = {
 
 - promote, number, integral, integer, floating: the promoted dtype; of any category, no bool, no floats, only
   integers, only floats; difference: as number, and no argument is bool
-- uniform, uniform floating: as promote and floating, and all tensors have one dtype
+- uniform, uniform floating: as promote and floating, and all tensors have one dtype; weighted: but for a third
+  argument without dimensions
 - exact: as floating, and halves are not widened
 - float: the promoted dtype, where integers and bool become the default float; double: always float64
 - counted: the promoted dtype, where bool becomes int64

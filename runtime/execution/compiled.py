@@ -125,6 +125,16 @@ class Compiled:
         return unrecorded(self.graph)
 
     @cached_property
+    def unrecorded_inference(self) -> Unrecorded | None:
+        """The same in torch's inference mode, which nothing in it leaves; None in the same functions."""
+        from ...compiler.autodiff.unrecorded import Unrecorded, unrecorded
+
+        found = self.unrecorded
+        if found is None or not found.enables:
+            return found
+        return unrecorded(self.graph, enables=False) or Unrecorded(found.graph, {}, decides=False, enables=False)
+
+    @cached_property
     def without_recording(self) -> Compiled | None:
         """What stands for the function where gradients are not recorded and an argument requires one: called as if
         they were, it gives results without gradients, but for arguments that it returns. None if it returns none and

@@ -12,7 +12,7 @@ temporaries as well, and likewise for third ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from threading import RLock
 from typing import Any, TypeAlias
@@ -22,6 +22,7 @@ import numpy as np
 
 from ...compiler.autodiff import Gradient, differentiate
 from ...compiler.autodiff.gradient import residuals_of
+from ...compiler.autodiff.marked_results import Mark, mark_results
 from ...compiler.autodiff.requires_grad import answer_requires_grad, asks
 from ...compiler.ir.graph import Graph, backward_of
 from ...compiler.ir.node import Value
@@ -77,6 +78,8 @@ class CompiledGraph:
         self.takes_lists = any(is_list_type(value.type) for value in graph.inputs)
         self.has_blocks = any(node.blocks for node in graph.nodes)
         self.whole = whole
+        self.marks: Mapping[int, Mark] = {}
+        """Of results that lack a gradient in spite of how they are differentiated, in this run or in any."""
         self._temporaries = temporaries
         self._known = known
         self._exact = exact
@@ -117,15 +120,35 @@ class CompiledGraph:
         """Whether `x.requires_grad` is asked for: then `answered` is what runs."""
         return asks(self.graph)
 
+    @cached_property
+    def is_undecided(self) -> bool:
+        """Whether which results of a function require a gradient may be for a run to decide, or for what is in lists:
+        then `answered` is what runs."""
+        if not self.whole:
+            return False
+        nodes = list(self.graph.nodes)
+        has_lists = self.takes_lists or any(is_list(value.type) for node in nodes for value in node.outputs)
+        return has_lists or any(node.blocks or node.kind == "prim::CallFunction" for node in nodes)
+
+    @property
+    def num_results(self) -> int:
+        """How many of its outputs are results: marks stand behind them."""
+        return len(self.graph.outputs) - sum(type(mark) is int for mark in self.marks.values())
+
     def answered(self, flags: Flags) -> CompiledGraph:
-        """The program in which it stands of what `x.requires_grad` is True."""
+        """The program in which it stands of what `x.requires_grad` is True, and that marks its results."""
         found = self._answered.get(flags)
         if found is None:
             with COMPILING:
                 graph = self.graph.copy()
                 run_recipe(graph, "before_autodiff")
-                answer_requires_grad(graph, dict(zip(graph.inputs, flags, strict=True)))
-                program = CompiledGraph(graph, self.name, whole=self.whole, temporaries=self._temporaries)
+                asked = dict(zip(graph.inputs, flags, strict=True))
+                answer_requires_grad(graph, asked)
+                marks = mark_results(graph, asked)
+                program = self
+                if marks or self.asks:
+                    program = CompiledGraph(graph, self.name, whole=self.whole, temporaries=self._temporaries)
+                    program.marks = marks
                 found = self._answered.setdefault(flags, program)
         return found
 

@@ -12,7 +12,7 @@ import torch
 from ...compiler.autodiff.flatten import leaves, rebuilt
 from ...compiler.autodiff.unrecorded import Unrecorded
 from ...compiler.functionalize.unrecorded import may_carry
-from ...compiler.ir.graph import Graph
+from ...compiler.ir.graph import Callee, Graph
 from ...compiler.types.types import ListType, OptionalType, TupleType, Type
 from ..execution.binding import Binder
 from ..execution.compiled import Compiled
@@ -22,6 +22,7 @@ from ..failures.failure import RuntimeFailure
 from ..tape.programs import program_of
 from ..values.recorded import RecordedCall
 from .array_runs import ArrayRun, new_kinds, remember
+from .flags import flags_of
 from .kinds import BY_OPS
 from .node import is_transformed, run_program
 from .places import each
@@ -44,6 +45,7 @@ class TorchCalls:
     def __init__(self, function: Compiled) -> None:
         self._function = function
         self._binder = Binder.of(function.schema, function.graph, checked)
+        self._unrecorded: dict[Unrecorded, TorchCalls] = {}
         self._prepared: dict[Hashable, PreparedCall | None] = {}
         self.known = new_kinds()
         self._recent: RecentCalls | None = None
@@ -84,9 +86,12 @@ class TorchCalls:
         if device != "cpu":
             check_devices(self._function.title, self._function.schema.arguments, values, self._function.graph.span)
         joins = (torch.is_grad_enabled() and requires_grad(values)) or is_transformed() or has_tangent(values)
-        unrecorded = None if joins or torch.is_grad_enabled() else self._function.unrecorded
-        if unrecorded is not None and requires_grad(values):
-            return self._call_unrecorded(unrecorded, values)
+        if not joins and not torch.is_grad_enabled() and requires_grad(values):
+            is_inference = torch.is_inference_mode_enabled()
+            function = self._function
+            unrecorded = function.unrecorded_inference if is_inference else function.unrecorded
+            if unrecorded is not None:
+                return self._call_unrecorded(unrecorded, values)
         if joins and self._opaque:
             self._check_opaque(values)
         if joins and self._opaque_results and requires_grad(values):
@@ -123,22 +128,37 @@ class TorchCalls:
         arrays = memory.arrays(values)
         return each(self._function.executor.run(arrays), memory.shared)
 
-    @cached_property
-    def _without_recording(self) -> TorchCalls:
-        function = self._function.without_recording
-        assert function is not None
-        return TorchCalls(function)
-
     def _call_unrecorded(self, unrecorded: Unrecorded, values: list[Any]) -> Any:
         """The result in a `torch.no_grad()` around the call: arguments that are returned are the tensors themselves."""
+        device = device_of(values)
         if unrecorded.decides:
-            with torch.enable_grad():
-                results = self._without_recording._recorded(values)
+            calls = self._unrecorded.get(unrecorded)
+            if calls is None:
+                made = TorchCalls(Compiled(Callee(self._function.schema, unrecorded.graph)))
+                calls = self._unrecorded.setdefault(unrecorded, made)
+            if device == "cpu" and not unrecorded.enables:
+                results = calls._marked(values)
+            else:
+                with torch.enable_grad():
+                    results = calls._recorded(values)
         else:
-            results = self._run(values) if device_of(values) == "cpu" else self._recorded(values)
+            results = self._run(values) if device == "cpu" else self._recorded(values)
         for result, argument in unrecorded.passed.items():
             results[result] = values[argument]
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _marked(self, values: list[Any]) -> list[Any]:
+        """By the program of which each result that requires a gradient is an argument or a view of one."""
+        program, graph = self._program
+        flat = leaves(values, [value.type for value in graph.inputs]) if self._has_tuples else values
+        program = program.answered(flags_of(flat)) if program.asks or program.is_undecided else program
+        memory = TensorMemory()
+        outputs = program.run(memory.arrays(flat))
+        results = [
+            _as_marked(memory, output, outputs[mark] if type(mark := program.marks.get(i, True)) is int else mark)
+            for i, output in enumerate(outputs[: program.num_results])
+        ]
+        return rebuilt(iter(results), [value.type for value in graph.outputs]) if self._has_tuples else results
 
     def _recorded(self, values: list[Any]) -> list[Any]:
         program, graph = self._program
@@ -166,6 +186,14 @@ class TorchCalls:
     def _no_gradient(self, message: str, verb: str) -> RuntimeFailure:
         notes = [f"{verb} tensors, lists of them, or tuples of both; or `x.detach()`"]
         return RuntimeFailure("R003", self._function.title, message, span=self._function.graph.span, notes=notes)
+
+
+def _as_marked(memory: TensorMemory, output: Any, mark: Any) -> Any:
+    """A result as tensors. Of a list a mark may be one for each element. It nests as types do: this recurses."""
+    if isinstance(output, list):
+        marks = mark if isinstance(mark, list | tuple) else [mark] * len(output)
+        return [_as_marked(memory, item, given) for item, given in zip(output, marks, strict=True)]
+    return memory.given(output) if mark else memory.shared(output)
 
 
 _CALLS: WeakSet[TorchCalls] = WeakSet()

@@ -8,20 +8,21 @@ that (`create_graph`), it is a recorded call like any other, with gradients for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from ...compiler.autodiff.marked_results import Mark
 from ...compiler.ir.graph import backward_of
 from ...compiler.ops.arrays import numpy_dtype
 from ...lang.light_dataclasses import dataclass
 from ...lang.source import Span
-from ..execution.differentiated import CompiledGraph, Flags, PatternKey
+from ..execution.differentiated import CompiledGraph
 from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
 from .devices import DeviceMemory
+from .flags import flags_of, gradient_key, is_floating, key_of
 from .kernels import kernel_program
 from .kinds import BY_OPS, SYMBOLIC, is_batch_of_gradients
 from .places import NestedPlaces, TensorPlace, each, moved, places, put_together, take_apart
@@ -42,6 +43,7 @@ from .transforms import run_per_gradient, run_per_sample, transposed
 
 MAX_NAMES = 4096
 """Names that nodes have classes of; those beyond go without."""
+NO_MARKS: Mapping[int, Mark] = {}
 NUMPY_DTYPE = {torch_dtype: numpy_dtype(dtype) for torch_dtype, dtype in DTYPE_OF.items()}
 
 
@@ -51,16 +53,17 @@ class StepCall:
     `outputs` is the layout of these, known after `run`; a value that is no tensor stands in it.
     """
 
-    __slots__ = ("arguments", "outputs", "step")
+    __slots__ = ("arguments", "marks", "outputs", "step")
 
-    def __init__(self, step: Step, arguments: list[NestedPlaces]) -> None:
+    def __init__(self, step: Step, arguments: list[NestedPlaces], marks: Mapping[int, Mark] = NO_MARKS) -> None:
         self.step = step
         self.arguments = arguments
+        self.marks = marks
         self.outputs: list[NestedPlaces] = []
 
     def again(self) -> StepCall:
         """The same call, to be run on other tensors."""
-        return StepCall(self.step, self.arguments)
+        return StepCall(self.step, self.arguments, self.marks)
 
     def run(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         values = put_together(self.arguments, tensors)
@@ -96,6 +99,7 @@ class StepCall:
         step = self.step
         vjps = [self.outputs[i] for i in step.input_vjps]
         with_gradient = set(places(vjps))
+        with_gradient -= {place for i, mark in self.marks.items() for place in self._lacking(self.outputs[i], mark)}
         without = [t for i, t in enumerate(row) if i not in with_gradient or not t.is_floating_point()]
         if without:
             ctx.mark_non_differentiable(*without)
@@ -119,6 +123,13 @@ class StepCall:
             differentiable,
             None if step.pullback is None else KeptArguments.of(self.arguments, tensors),
         )
+
+    def _lacking(self, layout: NestedPlaces, mark: Any) -> list[TensorPlace]:
+        """The places of tensors that require no gradient, whatever the step may say."""
+        found = self.outputs[mark] if type(mark) is int else mark
+        if not isinstance(found, list | tuple):
+            return [] if found else [*places([layout])]
+        return [place for item, has in zip(layout, found, strict=True) if not has for place in places([item])]
 
 
 @dataclass(slots=True)
@@ -345,21 +356,27 @@ def run_program(program: CompiledGraph, values: Sequence[Any], *, passes_on: boo
     With `passes_on`, a value that is returned as it came is the very tensor, where nothing is recorded.
     """
     if is_transformed():
-        return _transformed(step_of(program, _key(values, _is_floating)), values)
-    if program.asks:
-        program = program.answered(_flags(values))
+        return _transformed(step_of(program, key_of(values, is_floating)), values)
+    if program.asks or (torch.is_grad_enabled() and program.is_undecided):
+        program = program.answered(flags_of(values))
+    results = _run_answered(program, values, passes_on=passes_on)
+    return results[: program.num_results] if program.marks else results
+
+
+def _run_answered(program: CompiledGraph, values: Sequence[Any], *, passes_on: bool) -> list[Any]:
     if _is_of_samples(program, values):
-        return run_per_gradient(lambda sample: run_program(program, sample, passes_on=passes_on), values)
+        return run_per_gradient(lambda sample: _run_answered(program, sample, passes_on=passes_on), values)
     if is_forward_mode() and has_tangent(values):
-        return record(GradscriptFunction, step_of(program, _key(values, _is_floating)), values)
+        return record(GradscriptFunction, step_of(program, key_of(values, is_floating)), values)
     key = gradient_key(values) if torch.is_grad_enabled() else ()
     if True in key:
+        marks = program.marks
         device = device_of(values)
         if device not in BY_OPS or (device == "cpu" and runs_c()):
             program = kernel_program(program, on_device(values), key)
         step = step_of(program, key)
         if step.input_vjps:
-            return record(GradscriptFunction, step, values)
+            return record(GradscriptFunction, step, values, marks)
     return run_plainly(program, values, passes_on=passes_on)
 
 
@@ -373,10 +390,12 @@ def _transformed(step: Step, values: Sequence[Any]) -> list[Any]:
     return record(SampledFunction, step, values)
 
 
-def record(function: type[GradscriptFunction], step: Step, values: Sequence[Any]) -> list[Any]:
+def record(
+    function: type[GradscriptFunction], step: Step, values: Sequence[Any], marks: Mapping[int, Mark] = NO_MARKS
+) -> list[Any]:
     """The real outputs of a step, recorded as one node."""
     tensors: list[Any] = []
-    call = StepCall(step, take_apart(values, tensors))
+    call = StepCall(step, take_apart(values, tensors), marks)
     row = named(function, step.name).apply(call, *tensors)
     return put_together(call.outputs[: step.num_real], row)
 
@@ -403,26 +422,3 @@ def _is_batch(value: Any) -> bool:
     if isinstance(value, list):
         return any(map(_is_batch, value))
     return isinstance(value, torch.Tensor) and is_batch_of_gradients(value)
-
-
-_requires_grad: Callable[[Any], bool] = attrgetter("requires_grad")
-_is_floating: Callable[[Any], bool] = torch.is_floating_point
-
-
-def gradient_key(values: Sequence[Any]) -> PatternKey:
-    """Which values require a gradient; None for one that is absent."""
-    return _key(values, _requires_grad)
-
-
-def _flags(values: Sequence[Any]) -> Flags:
-    return tuple([_flags(value) if type(value) is list else getattr(value, "requires_grad", False) for value in values])
-
-
-def _key(values: Sequence[Any], wants: Callable[[Any], bool]) -> PatternKey:
-    return tuple([None if value is None else _any(value, wants) for value in values])
-
-
-def _any(value: Any, wants: Callable[[Any], bool]) -> bool:
-    if isinstance(value, torch.Tensor):
-        return wants(value)
-    return isinstance(value, list) and any(_any(item, wants) for item in value)

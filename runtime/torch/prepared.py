@@ -22,9 +22,10 @@ from ..settings.modes import TOUCHED, runs_c, usual_backend
 from .array_runs import ArrayRun, has_quick_calls, new_kinds, quick_call, quick_node, remember
 from .devices import DeviceMemory, FixedRun
 from .fixed_calls import ListCall
+from .flags import flags_of, gradient_key
 from .kernels import kernel_program
 from .kinds import PLAIN, SYMBOLIC, kind_of
-from .node import NUMPY_DTYPE, KeptPlaces, fits, gradient_key, is_transformed, named
+from .node import NUMPY_DTYPE, KeptPlaces, fits, is_transformed, named
 from .places import NestedPlaces, TensorPlace, each
 from .second_derivatives import KeptArguments
 from .steps import Step, step_of
@@ -339,6 +340,8 @@ def prepare(
         return None
     key = gradient_key(values) if _grad_enabled() else ()
     records = True in key
+    if records and program.is_undecided and program.answered(flags_of(values)) is not program:
+        return None
     by_kernels = device != "cpu" or runs_c()
     step = step_of(kernel_program(program, values, key) if by_kernels else program, key) if records else None
     if step is None or not step.input_vjps:

@@ -225,15 +225,24 @@ class TensorMemory:
         given = self._given.get(id(array))
         return self.owned(array) if given is None else given
 
+    def given(self, array: Any) -> Any:
+        """The very tensor of an array that was given, or a view of it that requires a gradient where that one does."""
+        found = self._given.get(id(array))
+        if found is not None:
+            return found
+        tensor = self._tensors.get(id(_owner(array))) if isinstance(array, np.ndarray) else None
+        view = None if tensor is None else _view(tensor, array, detached=False)
+        return self.shared(array) if view is None else view
+
     def _keep(self, array: Array, tensor: Any) -> None:
         self._arrays.append(array)
         self._tensors.setdefault(id(_owner(array)), tensor)
 
 
-def _view(tensor: Any, array: Array) -> Any:
+def _view(tensor: Any, array: Array, *, detached: bool = True) -> Any:
     """The array as a view of the tensor that owns its memory; None where torch cannot say it.
 
-    It is detached: to autograd it is a tensor of its own, but its version counter is the tensor's.
+    Detached, it is to autograd a tensor of its own, but its version counter is the tensor's.
     """
     size = array.itemsize
     strides: Sequence[int] = array.strides
@@ -246,4 +255,5 @@ def _view(tensor: Any, array: Array) -> Any:
     last = offset + sum((n - 1) * stride for n, stride in zip(array.shape, strides, strict=True))
     if offset < 0 or last + size > storage.nbytes():
         return None
-    return tensor.detach().as_strided(array.shape, [stride // size for stride in strides], offset // size).detach()
+    place = (array.shape, [stride // size for stride in strides], offset // size)
+    return tensor.detach().as_strided(*place).detach() if detached else tensor.as_strided(*place)

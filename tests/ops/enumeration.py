@@ -134,7 +134,7 @@ def _scale(op: Any, sample: Any) -> float:
 
 # --- one call ---
 
-EQUAL, LACKING, REFUSED, DIFFERENT = "equal", "lacking", "refused", "different"
+EQUAL, LACKING, REFUSED, TAKEN, DIFFERENT = "equal", "lacking", "refused", "taken", "different"
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,9 @@ def outcome(op: Any, made: Case, given: list[Any], *, gradients: bool) -> Outcom
         return Outcome(EQUAL if is_refused else REFUSED, str(error).splitlines()[0])
     except Exception as error:
         return Outcome(DIFFERENT, f"a bare {type(error).__name__}: {error}")
-    if is_refused or any(isinstance(leaf, torch.Tensor) and leaf.is_complex() for leaf in flat(expected)):
+    if is_refused:
+        return Outcome(TAKEN, f"torch refuses: {str(expected).splitlines()[0] if str(expected) else expected!r}")
+    if any(isinstance(leaf, torch.Tensor) and leaf.is_complex() for leaf in flat(expected)):
         return Outcome(EQUAL)
     wrong = _value_difference(op, made, result, expected)
     if wrong is None and gradients:
@@ -270,6 +272,7 @@ class Found:
     compared: int
     refused: list[str]
     different: list[str]
+    taken: list[str]
 
 
 def differences(op: Any, dtype: str, change: str, limit: int, *, gradients: bool = True) -> Found:
@@ -279,7 +282,7 @@ def differences(op: Any, dtype: str, change: str, limit: int, *, gradients: bool
         call = f"{made.source.partition('return ')[2].strip()}  {', '.join(kinds)}"
         texts[found.kind].append(f"{found.text}\n    {call}")
     compared = sum(len(told) for kind, told in texts.items() if kind != LACKING)
-    return Found(compared, texts[REFUSED], texts[DIFFERENT])
+    return Found(compared, texts[REFUSED], texts[DIFFERENT], texts[TAKEN])
 
 
 def reason(op: Any, limit: int) -> str:
@@ -314,6 +317,7 @@ def main() -> None:
     parser.add_argument("--start", default="", help="the entry to begin with, in torch's order")
     parser.add_argument("--limit", type=int, default=10, help="samples of each entry, dtype and change")
     parser.add_argument("--reasons", action="store_true", help="print why entries do not pass")
+    parser.add_argument("--taken", action="store_true", help="print what torch refuses and ours takes, too")
     options = parser.parse_args()
     every = database()
     first = next((i for i, op in enumerate(every) if name_of(op) == options.start), 0)
@@ -332,6 +336,7 @@ def print_differences(chosen: list[Any], options: argparse.Namespace) -> None:
             for dtype in options.dtypes.split(","):
                 found = differences(op, dtype, change, options.limit)
                 told = {"different": found.different, "refused": found.refused}
+                told |= {"taken": found.taken} if options.taken else {}
                 counted.update(compared=found.compared, **{kind: len(texts) for kind, texts in told.items()})
                 for kind, texts in told.items():
                     for text in texts:

@@ -95,6 +95,30 @@ def _numbers(sample: Any, chance: random.Random) -> Any:
     return replaced(sample, lambda tensor: tensor, changed)
 
 
+def _kinds(sample: Any, chance: random.Random) -> Any:
+    """Numbers of another type: flags for numbers, numbers for flags, floats for whole numbers and back."""
+
+    def changed(number: Any) -> Any:
+        if chance.random() > 0.6:
+            return number
+        if isinstance(number, bool):
+            return chance.choice((0, 1, 2, 1.0))
+        return chance.choice((True, False, float(number) if isinstance(number, int) else round(number)))
+
+    return replaced(sample, lambda tensor: tensor, changed)
+
+
+def _mixed_0d(sample: Any, chance: random.Random) -> Any:
+    """Tensors of no dimension and of another dtype beside the others."""
+
+    def changed(tensor: torch.Tensor) -> torch.Tensor:
+        if chance.random() > 0.5:
+            return tensor
+        return _part(tensor, ()).to(getattr(torch, chance.choice(DTYPES)))
+
+    return replaced(sample, changed, lambda number: number)
+
+
 def _lengths(sample: Any, chance: random.Random) -> Any:
     """Lists of ints of another length."""
 
@@ -166,6 +190,8 @@ CHANGES: dict[str, Change] = {
     "special": Change(_valued(SPECIAL_VALUES, 0.4)),
     "extreme": Change(_valued(EXTREME_VALUES, 0.3)),
     "mixed": Change(_mixed),
+    "mixed 0-d": Change(_mixed_0d),
+    "kinds": Change(_kinds),
     "0-d": Change(_without_dimensions),
     "empty": Change(_empty),
     "numbers": Change(_numbers),

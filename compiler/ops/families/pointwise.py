@@ -169,7 +169,7 @@ for weight in ("Scalar", "Tensor"):
     pointwise(
         f"aten::lerp.{weight}(Tensor self, Tensor end, {weight} weight) -> Tensor",
         lambda x, end, w: s.where(abs(w) < 0.5, x + w * (end - x), end - (end - x) * (1 - w)),
-        dtype="uniform floating",
+        dtype="uniform floating" if weight == "Scalar" else "uniform floating, weighted",
         coefficients=("weight",) if weight == "Scalar" else (),
         widened=("weight",) if weight == "Scalar" else (),
     )
@@ -190,6 +190,12 @@ def _check_exponent(base: Any, exponent: Any) -> None:
         element(exponent, dtype)
 
 
+def _check_places(number: Any, exponent: Any) -> None:
+    """A bool is no number of places."""
+    if isinstance(exponent, np.ndarray) and exponent.dtype.kind == "b":
+        raise RuntimeError("ldexp takes no bool exponents: write `other.to(torch.int64)`")
+
+
 POWERS = ("Tensor_Tensor", "Tensor_Scalar", "Scalar")
 for overload in POWERS:
     left = "Scalar" if overload == "Scalar" else "Tensor"
@@ -205,7 +211,10 @@ pointwise("aten::sqrt(Tensor self) -> Tensor", s.sqrt, dtype="float")
 pointwise("aten::rsqrt(Tensor self) -> Tensor", s.rsqrt, dtype="float")
 pointwise("aten::hypot(Tensor self, Tensor other) -> Tensor", s.hypot, dtype="floating", traits=COMMUTATIVE)
 pointwise(
-    "aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor", lambda x, exponent: x * s.exp2(exponent), dtype="float"
+    "aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
+    lambda x, exponent: x * s.exp2(exponent),
+    dtype="float",
+    check=_check_places,
 )
 
 # --- exponentials and logarithms ---

@@ -196,6 +196,8 @@ def _meshgrid(tensors: Sequence[Array], indexing: str = "ij") -> list[Array]:
     _require_some("meshgrid", tensors)
     if any(t.ndim > 1 for t in tensors):
         raise RuntimeError("meshgrid: expected tensors of rank 0 or 1")
+    if len({dtype_of(t) for t in tensors}) > 1:
+        raise RuntimeError("meshgrid expects all tensors to have the same dtype; convert them: `x.float()`")
     return list(np.meshgrid(*tensors, indexing="ij" if indexing == "ij" else "xy", copy=False))
 
 

@@ -84,6 +84,8 @@ for name, choose in {"min": min, "max": max}.items():
     same = {kind: kind for kind in ("int", "float", "Scalar")}
     _overloads(f"prim::{name}", choose, same, COMMUTATIVE)
     _overloads(f"prim::{name}", _as_float(choose), {"int_float": "float", "float_int": "float"}, COMMUTATIVE)
+    # The operand itself, a bool or not: `3 * x` and `True * x` are of other dtypes.
+    _overloads(f"prim::{name}", choose, {"bool": "bool", "bool_Scalar": "Scalar", "Scalar_bool": "Scalar"})
     # Behind those of two numbers, which they are not to be taken for.
     for kind in ("int", "float", "bool"):
         declare(f"prim::{name}.self_{kind}({kind}[] self) -> {kind}", _extreme(choose, name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....ops import fitting, rules, shapes
-from ....types.dtypes import BOOL, DType
+from ....types.dtypes import BOOL, INT64, UINT8, DType
 from ....types.types import TensorType, Type
 from ...arguments import Arguments, Shape, Shapes
 from ...meta import Meta
@@ -33,7 +33,14 @@ def elementwise_loss(a: Arguments) -> Shape:
     return () if _is_reduced(a) else shape
 
 
+def require_classes(dtype: DType) -> None:
+    """TypeError for targets that name no classes, as in torch."""
+    if dtype not in (INT64, UINT8):
+        raise TypeError(f"expected classes as int64 or uint8, but the target is {dtype}: write `target.long()`")
+
+
 def nll_loss(a: Arguments) -> Shape:
+    require_classes(a.tensor("target").dtype)
     return () if _is_reduced(a) else a.shape("target")
 
 

@@ -173,6 +173,7 @@ def _nll(scores: Array, target: Array, weight: Array | None, ignore_index: int, 
     """Losses and weights, one for each target; wide. `dtype` is what the scores had before they were."""
     if weight is not None and dtype_of(weight) != dtype:
         raise RuntimeError(loss_shapes.of_weights_of_another_dtype(dtype, dtype_of(weight)))
+    loss_shapes.require_classes(dtype_of(target))
     wide = _classes_last("nll_loss", scores, target)
     safe, weights = _class_weights("nll_loss", target, wide.shape[-1], weight, ignore_index, wide.dtype)
     if not safe.size:
