@@ -13,7 +13,7 @@ from typing import Any
 from ...ops import scalar as s
 from ...types.dtypes import FLOAT32, FLOAT64
 from ...types.lazy_numpy import np
-from ..arrays import element, result_dtype
+from ..arrays import dtype_of, element, result_dtype
 from ..elementwise import pointwise
 from ..registry import Trait
 from ..scalar import Scalar
@@ -191,8 +191,9 @@ def _check_exponent(base: Any, exponent: Any) -> None:
 
 
 def _check_places(number: Any, exponent: Any) -> None:
-    """A bool is no number of places."""
-    if isinstance(exponent, np.ndarray) and exponent.dtype.kind == "b":
+    """A bool is no number of places of a float."""
+    bools = isinstance(exponent, np.ndarray) and exponent.dtype.kind == "b"
+    if bools and isinstance(number, np.ndarray) and dtype_of(number).is_floating:
         raise RuntimeError("ldexp takes no bool exponents: write `other.to(torch.int64)`")
 
 

@@ -114,6 +114,11 @@ def _conv_transposed(
 ) -> Array:
     """The adjoint of a convolution as an op of its own; weight is (C, O / groups, *kernel)."""
     rank = weight.ndim - 2
+    if input.dtype != weight.dtype:
+        dtypes = f"{dtype_of(input)} and {dtype_of(weight)}"
+        raise RuntimeError(
+            f"conv_transpose{rank}d: expected operands of one dtype, but got {dtypes}; convert with .to()"
+        )
     steps, pad, extra, spread = (expanded(sizes, rank) for sizes in (stride, padding, output_padding, dilation))
     if input.ndim not in (rank + 1, rank + 2) or input.shape[-rank - 1] != weight.shape[0] or weight.shape[0] % groups:
         raise RuntimeError(

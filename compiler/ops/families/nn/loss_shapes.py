@@ -33,6 +33,13 @@ def elementwise_loss(a: Arguments) -> Shape:
     return () if _is_reduced(a) else shape
 
 
+def require_floats(*dtypes: DType) -> None:
+    """TypeError for scores and targets of another kind, as in torch."""
+    if not all(dtype.is_floating for dtype in dtypes):
+        found = " and ".join(map(str, dtypes))
+        raise TypeError(f"expected floating input and target, but got {found}: write `target.to(input.dtype)`")
+
+
 def require_classes(dtype: DType) -> None:
     """TypeError for targets that name no classes, as in torch."""
     if dtype not in (INT64, UINT8):

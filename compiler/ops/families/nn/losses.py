@@ -14,7 +14,7 @@ from ....types.dtypes import DType, promote
 from ....types.lazy_numpy import np
 from ....types.schema import parse_schema
 from ...arguments import Check, ElementRule, ShapeRule
-from ...arrays import Array, cast, dtype_of, refuse_bools, result_dtype, widen
+from ...arrays import Array, cast, dtype_of, result_dtype, widen
 from ...registry import Trait, declare
 from ..reductions.reductions import require_float
 from ..reductions.scan import log_softmax
@@ -107,10 +107,10 @@ def _cross_entropy_of_logit(
 ) -> Array:
     if self.shape != target.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({self.shape})")
-    refuse_bools("binary_cross_entropy_with_logits", target)
-    dtype, (x, y) = _operands("binary_cross_entropy_with_logits", self, target)
+    loss_shapes.require_floats(dtype_of(self), dtype_of(target))
+    _, (x, y) = _operands("binary_cross_entropy_with_logits", self, target)
     # torch gathers the loss where 1 - target is.
-    dtype = dtype_of(target) if dtype_of(target).is_floating else dtype
+    dtype = dtype_of(target)
     surprise = np.logaddexp(np.zeros((), x.dtype), -x)
     scale = 1 if pos_weight is None else (widen(pos_weight) - 1) * y + 1
     loss = (1 - y) * x + scale * surprise
