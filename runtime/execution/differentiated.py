@@ -127,7 +127,7 @@ class CompiledGraph:
         if not self.whole:
             return False
         nodes = list(self.graph.nodes)
-        has_lists = self.takes_lists or any(is_list(value.type) for node in nodes for value in node.outputs)
+        has_lists = self.takes_lists or any(is_list_type(value.type) for node in nodes for value in node.outputs)
         return has_lists or any(node.blocks or node.kind == "prim::CallFunction" for node in nodes)
 
     @property
