@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..kernels.c.extension import extension
+from ..kernels.c.library import extension
 from .prepared import PreparedCall, torch_state
 
 MAX_RECENT = 8

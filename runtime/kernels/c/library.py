@@ -6,11 +6,15 @@ import ctypes
 import hashlib
 import os
 import struct
+import sys
+import sysconfig
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from threading import RLock
+from typing import Any
 
 from ....lang.light_dataclasses import dataclass
 from ..cache.folder import process_directory, unusable
@@ -44,6 +48,24 @@ def load_module(text: str, functions: Sequence[str], include: Sequence[str] = ()
     It is kept by the text alone, which is to name the versions of what it includes from the folders of `include`.
     """
     return load_library(text, functions, include).handle
+
+
+def extension(text: str, function: str, *given: Any) -> Any:
+    """What a function of a text in `text` gives, for a tuple of what is given if there is any: a type of Python written
+    in C. None where it cannot be built, for want of a compiler or of Python's headers."""
+    include = (sysconfig.get_path("include"), sysconfig.get_path("platinclude"))
+    if not Path(include[0], "Python.h").is_file():
+        return None
+    lines = files(__package__).joinpath("text", text).read_text(encoding="utf-8")
+    # What the text compiles to depends on these as well, and a module is kept by its text.
+    versions = f"/* {sys.version}, {sysconfig.get_config_var('SOABI')} */\n"
+    try:
+        built = load_module(versions + lines, [function], include)
+    except KernelFailure:
+        return None
+    make = getattr(ctypes.PyDLL(None, handle=built._handle), function)
+    make.restype, make.argtypes = ctypes.py_object, (ctypes.py_object,) if given else ()
+    return make(given) if given else make()
 
 
 def load_library(text: str, functions: Sequence[str], include: Sequence[str] = ()) -> Library:

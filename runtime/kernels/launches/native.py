@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from ..c.extension import extension
+from ..c.library import extension
 from . import steps as launch_steps
 from .steps import FreedPlaces, KernelSlots
 
