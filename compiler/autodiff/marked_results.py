@@ -35,11 +35,11 @@ from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..passes.simplification.fold_constants import fold_constants
 from .requires_grad import Answer, Answers, as_bool, find_answers, list_depth, may_require
 
-Mark: TypeAlias = "bool | tuple[bool, ...] | int"
+ResultMark: TypeAlias = "bool | tuple[bool, ...] | int"
 """The answer, that of each tensor in a list, or which output is the one or the other."""
 
 
-def mark_results(graph: Graph, asked: Mapping[Value, Answer]) -> dict[int, Mark]:
+def mark_results(graph: Graph, asked: Mapping[Value, Answer]) -> dict[int, ResultMark]:
     """Have a graph without questions return the marks that only a run decides behind its results.
 
     Those of results that surely require one are left out. A mark holds of floating tensors; all tensors in a list of
@@ -49,7 +49,7 @@ def mark_results(graph: Graph, asked: Mapping[Value, Answer]) -> dict[int, Mark]
     find_answers(graph, {v: asked.get(v, False) for v in graph.inputs if may_require(v.type)}, answers)
     results = list(graph.outputs)
     builder = Builder(graph, before=graph.body.ret, span=graph.span)
-    marks: dict[int, Mark] = {}
+    marks: dict[int, ResultMark] = {}
     told: list[int] = []
     for i, value in enumerate(results):
         answer = answers.get(value, False)
@@ -64,7 +64,7 @@ def mark_results(graph: Graph, asked: Mapping[Value, Answer]) -> dict[int, Mark]
     return marks
 
 
-def _take_constants(graph: Graph, told: Sequence[int], count: int, marks: dict[int, Mark]) -> None:
+def _take_constants(graph: Graph, told: Sequence[int], count: int, marks: dict[int, ResultMark]) -> None:
     """Return no mark that is known after all."""
     outputs = list(graph.outputs[:count])
     for i, value in zip(told, graph.outputs[count:], strict=True):

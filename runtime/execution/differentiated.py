@@ -22,7 +22,7 @@ import numpy as np
 
 from ...compiler.autodiff import Gradient, differentiate
 from ...compiler.autodiff.gradient import residuals_of
-from ...compiler.autodiff.marked_results import Mark, mark_results
+from ...compiler.autodiff.marked_results import ResultMark, mark_results
 from ...compiler.autodiff.requires_grad import answer_requires_grad, asks
 from ...compiler.ir.graph import Graph, backward_of
 from ...compiler.ir.node import Value
@@ -78,7 +78,7 @@ class CompiledGraph:
         self.takes_lists = any(is_list_type(value.type) for value in graph.inputs)
         self.has_blocks = any(node.blocks for node in graph.nodes)
         self.whole = whole
-        self.marks: Mapping[int, Mark] = {}
+        self.marks: Mapping[int, ResultMark] = {}
         """Of results that lack a gradient in spite of how they are differentiated, in this run or in any."""
         self._temporaries = temporaries
         self._known = known

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ...compiler.autodiff.marked_results import Mark
+from ...compiler.autodiff.marked_results import ResultMark
 from ...compiler.ir.graph import backward_of
 from ...compiler.ops.arrays import numpy_dtype
 from ...lang.light_dataclasses import dataclass
@@ -43,7 +43,7 @@ from .transforms import run_per_gradient, run_per_sample, transposed
 
 MAX_NAMES = 4096
 """Names that nodes have classes of; those beyond go without."""
-NO_MARKS: Mapping[int, Mark] = {}
+NO_MARKS: Mapping[int, ResultMark] = {}
 NUMPY_DTYPE = {torch_dtype: numpy_dtype(dtype) for torch_dtype, dtype in DTYPE_OF.items()}
 
 
@@ -55,7 +55,7 @@ class StepCall:
 
     __slots__ = ("arguments", "marks", "outputs", "step")
 
-    def __init__(self, step: Step, arguments: list[NestedPlaces], marks: Mapping[int, Mark] = NO_MARKS) -> None:
+    def __init__(self, step: Step, arguments: list[NestedPlaces], marks: Mapping[int, ResultMark] = NO_MARKS) -> None:
         self.step = step
         self.arguments = arguments
         self.marks = marks
@@ -391,7 +391,7 @@ def _transformed(step: Step, values: Sequence[Any]) -> list[Any]:
 
 
 def record(
-    function: type[GradscriptFunction], step: Step, values: Sequence[Any], marks: Mapping[int, Mark] = NO_MARKS
+    function: type[GradscriptFunction], step: Step, values: Sequence[Any], marks: Mapping[int, ResultMark] = NO_MARKS
 ) -> list[Any]:
     """The real outputs of a step, recorded as one node."""
     tensors: list[Any] = []
