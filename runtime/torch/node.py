@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from ...compiler.autodiff.marked_results import ResultMark
 from ...compiler.ir.graph import backward_of
@@ -318,6 +319,12 @@ class TransformedFunction(GradscriptFunction):
         saved = [_unwrap_if_dead(tensor) for tensor in ctx.saved_tensors]
         alive = [None if gradient is None else _unwrap_if_dead(gradient) for gradient in given]
         return _gradients(ctx, saved, alive)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        # torch calls this with forward mode off, which would leave out what an outer jvp moves: a zero, silently.
+        with forward_ad._set_fwd_grad_enabled(True):
+            return GradscriptFunction.jvp(ctx, *tangents)
 
 
 class SampledFunction(TransformedFunction):

@@ -173,9 +173,9 @@ def _floating(result: Any) -> tuple[Any, ...]:
 FORWARD: dict[str, Any] = {
     "of one argument": lambda f: jvp(lambda w: f(X, w, B), (W,), (W + 1,)),
     "jacfwd": lambda f: jacfwd(lambda w: f(X, w, B))(W),
-    "hessian": lambda f: hessian(lambda w: f(X, w, B).sum())(W),
-    "jacfwd of jacfwd": lambda f: jacfwd(jacfwd(lambda w: f(X, w, B).sum()))(W),
-    "jacrev of jacfwd": lambda f: jacrev(jacfwd(lambda w: f(X, w, B).sum()))(W),
+    "hessian": lambda f: hessian(lambda w: (f(X, w, B) ** 2).sum())(W),
+    "jacfwd of jacfwd": lambda f: jacfwd(jacfwd(lambda w: (f(X, w, B) ** 2).sum()))(W),
+    "jacrev of jacfwd": lambda f: jacrev(jacfwd(lambda w: (f(X, w, B) ** 2).sum()))(W),
     "linearize": lambda f: linearize(lambda x: f(x, W, B), X)[1](X * 2),
     "vmap of jvp": lambda f: vmap(lambda x, t: jvp(lambda x: f(x, W, B), (x,), (t,))[1])(BATCH, BATCH * 2),
     "jvp of vmap": lambda f: jvp(lambda w: vmap(lambda x: f(x, w, B))(BATCH), (W,), (W + 1,)),
@@ -185,7 +185,7 @@ FORWARD: dict[str, Any] = {
         lambda w: f(X, w, B), W, vectorize=True, strategy="forward-mode"
     ),
     "hessian of batches, forward": lambda f: torch.autograd.functional.hessian(
-        lambda w: f(X, w, B).sum(), W, vectorize=True, outer_jacobian_strategy="forward-mode"
+        lambda w: (f(X, w, B) ** 2).sum(), W, vectorize=True, outer_jacobian_strategy="forward-mode"
     ),
 }
 
@@ -196,6 +196,32 @@ def test_forward_mode_against_eager(name: str) -> None:
     found, expected = (_flat(FORWARD[name](f)) for f in (MLP.ours, MLP.eager))
     for ours, eager in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, eager, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["own", "branch", "arithmetic", "tripled"])
+def test_an_outer_tangent_goes_through_an_inner_one(name: str) -> None:
+    """torch runs the forward mode of a node with forward mode off, which gave zeros."""
+
+    def twice(f: Any) -> Any:
+        def inner(x: Any) -> Any:
+            return jvp(lambda x: (f(x, W) if name != "tripled" else f(x)) ** 3, (x,), (torch.cos(x),))[1]
+
+        return jvp(inner, (W + 1,), (torch.sin(W),))[1]
+
+    eager = {
+        "own": lambda x, w: x * w,
+        "branch": lambda x, w: (torch.exp(x) * w) ** 2,
+        "arithmetic": lambda x, w: x * w + torch.relu(x) * torch.sin(w) / 3,
+        "tripled": lambda x: x * 2,
+    }
+    found = twice(getattr(UNIT, name))
+    if name == "tripled":
+        # Its rule says 3 where its value grows by 2: d(y³) = 3y²·3t, and again.
+        x, t, s = 2 * (W + 1), torch.cos(W + 1), torch.sin(W)
+        expected = 6 * x * (3 * s) * (3 * t) + 3 * x * x * 3 * -torch.sin(W + 1) * s
+    else:
+        expected = twice(eager[name])
+    torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
 
 
 def _dual(function: Any, x: Any) -> Any:
@@ -227,7 +253,7 @@ BATCHES: dict[str, Any] = {
     "grad": lambda f: _batched(f, False),
     "grad that is recorded": lambda f: _batched(f, True),
     "jacobian": lambda f: jacobian(lambda w: f(X, w, B), W, vectorize=True),
-    "hessian": lambda f: torch.autograd.functional.hessian(lambda w: f(X, w, B).sum(), W, vectorize=True),
+    "hessian": lambda f: torch.autograd.functional.hessian(lambda w: (f(X, w, B) ** 2).sum(), W, vectorize=True),
 }
 
 
