@@ -22,6 +22,7 @@ from ..settings.modes import runs_c, usual_backend
 from ..values.tensor_memory import memory_of
 from ..values.torch_dtypes import tensor_of
 from .places import each
+from .products import on_tensors
 from .tensors import TensorMemory
 
 _packed: Callable[[Any], Any] = torch._C._to_dlpack
@@ -121,11 +122,11 @@ class ArrayRun:
     def _computed(self, arrays: list[Any]) -> Sequence[Any]:
         plan = self._plan
         if plan is None:
-            return self._by_kernels(arrays)
+            return on_tensors(self._by_kernels, arrays)
         HITS.add()
         LAST.plan = plan
         try:
-            return execute(plan, [*arrays, *plan.template])
+            return on_tensors(execute, plan, [*arrays, *plan.template])
         except RuntimeFailure as failure:
             raise self._executor.explain(failure, arrays) from failure.__cause__
 

@@ -27,6 +27,7 @@ from .kinds import BY_OPS
 from .node import is_transformed, run_program
 from .places import each
 from .prepared import PreparedCall, prepare, signature
+from .products import on_tensors
 from .recent import RecentCalls
 from .tensors import TensorMemory, check_devices, checked, device_of, has_tangent, requires_grad
 from .tracing import refuse_tracers
@@ -126,7 +127,7 @@ class TorchCalls:
         """By the plans that the function has for arrays."""
         memory = TensorMemory()
         arrays = memory.arrays(values)
-        return each(self._function.executor.run(arrays), memory.shared)
+        return each(on_tensors(self._function.executor.run, arrays), memory.shared)
 
     def _call_unrecorded(self, unrecorded: Unrecorded, values: list[Any]) -> Any:
         """The result in a `torch.no_grad()` around the call: arguments that are returned are the tensors themselves."""

@@ -27,6 +27,7 @@ from .flags import flags_of, gradient_key, is_floating, key_of
 from .kernels import kernel_program
 from .kinds import BY_OPS, SYMBOLIC, is_batch_of_gradients
 from .places import NestedPlaces, TensorPlace, each, moved, places, put_together, take_apart
+from .products import on_tensors
 from .second_derivatives import KeptArguments
 from .steps import Step, step_of
 from .symbolic import SymbolicMemory
@@ -77,7 +78,7 @@ class StepCall:
         if device == "cpu":
             memory = TensorMemory()
             arrays = memory.arrays(values)
-            found = self.step.run(arrays)
+            found = on_tensors(self.step.run, arrays)
         else:
             memory = SymbolicMemory(values) if device == SYMBOLIC else DeviceMemory(values)
             found = self.step.on(device)(on_device(values))
@@ -417,7 +418,7 @@ def run_plainly(program: CompiledGraph, values: Sequence[Any], *, passes_on: boo
             return step_of(program, (False,) * len(values)).on(device)(on_device(values))
     memory = TensorMemory()
     arrays = memory.arrays(values)
-    return each(program.run(arrays), memory.passed_on if passes_on else memory.owned)
+    return each(on_tensors(program.run, arrays), memory.passed_on if passes_on else memory.owned)
 
 
 def _is_of_samples(program: CompiledGraph, values: Sequence[Any]) -> bool:

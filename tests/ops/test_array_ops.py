@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from gradscript.compiler.ops.arrays import cast, dtype_of
+from gradscript.compiler.ops.families.indexing_scatter import sum_rows
 from gradscript.compiler.ops.registry import Op
 from gradscript.compiler.types import dtypes
 from gradscript.compiler.types.types import INT, NONE, ListType, TensorType
@@ -202,3 +203,22 @@ def test_layouts_do_not_matter(name: str) -> None:
         for layout in LAYOUTS:
             for dtype in (dtypes.FLOAT64, dtypes.INT64):
                 _compare(name, op, call, dtype, _seed(name, i), layout)
+
+
+@pytest.mark.parametrize("columns", [(), (1,), (15,), (16,), (4, 8), (300,)])
+@pytest.mark.parametrize("numbers", [1, 3, 40])
+@pytest.mark.parametrize("count", [0, 1, 7, 50, 3000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_rows_are_summed_by_their_numbers(columns: tuple[int, ...], numbers: int, count: int, dtype: Any) -> None:
+    """Short and long ones, however often a number comes, to within the roundings of one row after the other."""
+    rng = np.random.default_rng(count)
+    rows = (100 * rng.standard_normal((count, *columns))).astype(dtype)
+    index = rng.integers(0, numbers, count)
+    found = sum_rows(rows, index, numbers + 2)
+    wanted = np.zeros((numbers + 2, *columns))
+    np.add.at(wanted, index, rows)
+    size = np.zeros_like(wanted)
+    np.add.at(size, index, abs(rows))
+    epsilon = np.finfo(dtype).eps if dtype is not np.int64 else 0
+    assert found.dtype == dtype
+    assert (abs(found - wanted) <= 160 * epsilon * size + 1e-12 * (size > 0)).all()

@@ -111,14 +111,36 @@ def _divided(total: Array, places: tuple[Array, ...], include_self: bool) -> Arr
 
 
 def sum_rows(rows: Array, index: Array, size: int) -> Array:
-    """`size` rows, each the sum of the rows whose index is its number; no loop over elements."""
+    """`size` rows, each the sum of the rows whose index is its number, in their order."""
     totals = np.zeros((size, *rows.shape[1:]), rows.dtype)
-    if index.size and rows.size:
-        order = np.argsort(index, kind="stable")
-        ranked = index[order]
-        starts = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))
-        totals[ranked[starts]] = np.add.reduceat(rows[order], starts, axis=0, dtype=rows.dtype)
+    if not index.size or not rows.size:
+        return totals
+    order = np.argsort(index, kind="stable")
+    ranked = index[order]
+    starts = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))
+    numbers = ranked[starts]
+    if rows.size < _WIDE * len(rows):
+        totals[numbers] = np.add.reduceat(rows[order], starts, axis=0, dtype=rows.dtype)
+        return totals
+    # Along long rows `reduceat` takes many times as long as to add them.
+    counts = np.diff(starts, append=index.size)
+    totals[numbers] = rows[order[starts]]
+    for turn in range(1, min(int(counts.max()), _OFTEN)):
+        again = (counts > turn) & (counts <= _OFTEN)
+        totals[numbers[again]] += rows[order[starts[again] + turn]]
+    for number, start, count in zip(*(a[counts > _OFTEN].tolist() for a in (numbers, starts, counts)), strict=True):
+        blocks = [order[i : min(i + _BLOCK, start + count)] for i in range(start, start + count, _BLOCK)]
+        sums = [np.add.reduce(rows[block], axis=0, dtype=rows.dtype) for block in blocks]
+        np.add.reduce(sums, axis=0, dtype=rows.dtype, out=totals[number, ...])
     return totals
+
+
+_WIDE = 16
+"""Elements from which a row is long."""
+_OFTEN = 8
+"""Rows from which on those of one index are added up by themselves; all that are met less often, in as many turns."""
+_BLOCK = 128
+"""Rows that are added up one after the other: sums of more lose more to rounding."""
 
 
 def _along(name: str, self: Array, dim: int, index: Array, source: Array) -> tuple[Array, Array, Array]:

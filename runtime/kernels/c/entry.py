@@ -20,6 +20,7 @@ import numpy as np
 
 from ....compiler.fusion.unasked import is_unasked
 from ....compiler.ops.arrays import numpy_dtype
+from ....compiler.ops.families.linalg.libraries import multiplying_as_now
 from ....compiler.types.dtypes import BFLOAT16
 from ....compiler.types.types import TupleType, Type, is_tensor
 from ...execution.function_executor import FORGETTING
@@ -122,12 +123,14 @@ def entry_of(
     given: int,
     widths: Sequence[int | None],
     open_inputs: Collection[int] = (),
+    *,
+    multiplies_as_now: bool = False,
 ) -> Any:
     """What runs a program on arguments like these; None where it takes or gives lists.
 
     The first of the values, as many as are `given`, are asked for, the others are what they are; those of
     `open_inputs` may be any ints. Results are tensors and tuples of tensors, as `widths_of` says; what the program
-    gives beyond them is left.
+    gives beyond them is left. Where it `multiplies_as_now`, that library does in each call which does now.
     """
     found = types()
     if found is None or None in widths or any(isinstance(v, list | tuple) for v in values):
@@ -138,6 +141,7 @@ def entry_of(
         if program.takes_lists or len(program.outputs) < count:
             return None
         run = _with_entries(found, program).run
+        run = multiplying_as_now(run) if multiplies_as_now else run
         bare = None
         if set(widths) == {-1}:
             bare = bare_of(program, values, open_inputs, has_products=found.has_products)

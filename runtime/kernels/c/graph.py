@@ -108,7 +108,8 @@ class CGraph:
         """What runs it on values like these without Python in between, or with nothing left to be asked; None where
         nothing does, or, unless `at_once`, not yet.
 
-        Of the values as many as are `given` may be others. `by_ops` gives what runs those that have no kernels.
+        Of the values as many as are `given` may be others. `by_ops` gives what runs those that have no kernels. What is
+        had `at_once` is called from where nobody says which library multiplies: the one that does now.
         """
         if any(isinstance(value, list | tuple) for value in values):
             return None
@@ -120,7 +121,7 @@ class CGraph:
 
         widths = widths_of(self._output_types)
         if isinstance(program, CProgram):
-            return entry_of(program, values, given, widths, self._open)
+            return entry_of(program, values, given, widths, self._open, multiplies_as_now=at_once)
         if any(isinstance(value, float) for value in values) or at_once:
             # With floats that are known there may be a program.
             return None

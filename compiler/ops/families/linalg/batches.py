@@ -11,6 +11,7 @@ from ....types.types import TENSOR_LIST, ListType, TensorType, Type
 from ...arguments import Arguments, Shape, Shapes
 from ...arrays import Array, plain_floats
 from ...registry import OPS, Trait, declare
+from .libraries import add_product, library_product
 
 MAX_NUMEL = 1 << 14
 """Operands with more elements are not worth the copy that joining them takes."""
@@ -36,7 +37,7 @@ def _sum_of_products(left: Sequence[Array], right: Sequence[Array]) -> Array:
     """left[0] @ right[0] + left[1] @ right[1] + …, as one product where all are small and alike."""
     joins = _are_alike(left) and _are_alike(right) and left[0].dtype == right[0].dtype
     if joins and left[0].shape[1] == right[0].shape[0]:
-        return np.matmul(np.concatenate(left, axis=1), np.concatenate(right, axis=0))
+        return library_product(np.concatenate(left, axis=1), np.concatenate(right, axis=0))
     add = OPS.named("aten::add.Tensor").evaluate
     total, *rest = _products(left, right)
     for product in rest:
@@ -67,7 +68,7 @@ def _shared_left(left: Array, others: Sequence[Array]) -> list[Array]:
     if not joins or left.shape[1] != others[0].shape[0]:
         return _products([left] * len(others), others)
     width = others[0].shape[1]
-    whole = np.matmul(left, np.concatenate(others, axis=1))
+    whole = library_product(left, np.concatenate(others, axis=1))
     return [whole[:, i * width : (i + 1) * width] for i in range(len(others))]
 
 
@@ -77,7 +78,7 @@ def _shared_right(right: Array, others: Sequence[Array]) -> list[Array]:
     if not joins or right.shape[0] != others[0].shape[1]:
         return _products(others, [right] * len(others))
     height = others[0].shape[0]
-    whole = np.matmul(np.concatenate(others, axis=0), right)
+    whole = library_product(np.concatenate(others, axis=0), right)
     return [whole[i * height : (i + 1) * height] for i in range(len(others))]
 
 
@@ -89,7 +90,7 @@ def grad_add_product(gradients: Array | None, left: Array, right: Array) -> Arra
 def add_product_in_place(gradients: Array | None, left: Array, right: Array) -> Array:
     """As `grad_add_product`, into the array itself, where that has the shape and the dtype of the sum.
 
-    NumPy has no product that adds to what is there, so some rows of it are made at a time.
+    Where the library has no product that adds to what is there, some rows of it are made at a time.
     """
     multiply = OPS.named("aten::mm").evaluate
     if gradients is None:
@@ -97,6 +98,8 @@ def add_product_in_place(gradients: Array | None, left: Array, right: Array) -> 
     is_plain = left.ndim == right.ndim == 2 and gradients.dtype == left.dtype == right.dtype
     if not is_plain or gradients.shape != (left.shape[0], right.shape[1]) or not gradients.flags.writeable:
         return OPS.named("aten::add.Tensor").evaluate(gradients, multiply(left, right))
+    if left.shape[1] == right.shape[0] and add_product(gradients, left, right):
+        return gradients
     most = min(BLOCK_BYTES, (left.nbytes + right.nbytes) // 8)
     rows = max(64, most // max(1, gradients.shape[1] * gradients.itemsize))
     for start in range(0, len(gradients), rows):

@@ -18,6 +18,7 @@ from ...dims import wrap_dim
 from ...registry import Trait, declare
 from ..language.properties import sum_to_size
 from . import product_shapes
+from .libraries import library_product
 from .product_shapes import dimension_labels, einsum_dtype
 
 _M = Trait.MATMUL
@@ -61,9 +62,9 @@ def _rows_at_once(left: Array, right: Array) -> Array:
     NumPy multiplies batch by batch, and reads the matrix as often.
     """
     if right.ndim == 2 < left.ndim and left.flags.c_contiguous and left.size and left.shape[-1] == right.shape[0]:
-        rows = np.matmul(left.reshape(-1, left.shape[-1]), right)
+        rows = library_product(left.reshape(-1, left.shape[-1]), right)
         return rows.reshape(*left.shape[:-1], right.shape[1])
-    return np.matmul(left, right)
+    return library_product(left, right)
 
 
 def _matmul(self: Array, other: Array) -> Array:

@@ -16,6 +16,7 @@ from ....types.lazy_numpy import np
 from ...arrays import Array, cast, dtype_of, widen
 from ...registry import Trait, declare
 from ..indexing_scatter import sum_rows
+from ..linalg.libraries import library_product
 from . import window_shapes
 from .window_shapes import Extent, expanded, pair_widths, pooling
 from .windows import averaged_counts, bin_bounds, constant_pad, convolution_of_rank, padded_places, windows
@@ -69,7 +70,7 @@ def _conv_input(
     places, spatial = batch.shape[2:], tuple(input_size)[len(input_size) - rank :]
     filters = widen(weight).reshape(groups, weight.shape[0] // groups, -1).swapaxes(-1, -2)
     rows = widen(batch).reshape(len(batch), groups, weight.shape[0] // groups, prod(places))
-    columns = np.matmul(filters, rows).reshape(len(batch), groups * weight.shape[1], *kernel, *places)
+    columns: Any = library_product(filters, rows).reshape(len(batch), groups * weight.shape[1], *kernel, *places)
     grown = [size + 2 * p for size, p in zip(spatial, pad, strict=True)]
     total = add_windows(lambda offset: columns[(slice(None), slice(None), *offset)], grown, kernel, steps, spread)
     found = cast(constant_pad(total, [-width for width in _flat(pad)], 0), dtype_of(grad_output))
@@ -98,7 +99,7 @@ def _conv_weight(
     order = (1, 0, *range(3, 3 + rank), 2, *range(3 + rank, 3 + 2 * rank))
     columns = grouped.transpose(order).reshape(groups, len(batch) * prod(places), depth * prod(kernel))
     rows = widen(grad).reshape(len(grad), groups, outputs // groups, prod(places)).transpose(1, 2, 0, 3)
-    product = np.matmul(rows.reshape(groups, outputs // groups, -1), columns)
+    product = library_product(rows.reshape(groups, outputs // groups, -1), columns)
     return cast(product.reshape(tuple(weight_size)), dtype_of(grad_output))
 
 

@@ -15,6 +15,7 @@ from ....types.lazy_numpy import np
 from ...arguments import Arguments
 from ...arrays import Array, cast, dtype_of, element, widen
 from ...registry import Trait, declare
+from ..linalg.libraries import library_product
 from ..reductions.reductions import require_float
 from . import window_shapes
 from .window_shapes import Extent, conv_padding, exactly, expanded, pair_widths, pooling
@@ -140,7 +141,7 @@ def convolve(
     order = (0, 1, *range(3, 3 + rank), 2, *range(3 + rank, 3 + 2 * rank))
     columns = grouped.transpose(order).reshape(len(input), groups, prod(places), depth * prod(kernel))
     filters = widen(weight).reshape(groups, outputs // groups, depth * prod(kernel)).swapaxes(-1, -2)
-    result = np.matmul(columns, filters).swapaxes(-1, -2).reshape(len(input), outputs, *places)
+    result = library_product(columns, filters).swapaxes(-1, -2).reshape(len(input), outputs, *places)
     if bias is not None:
         result = result + widen(bias).reshape(-1, *(1,) * rank)
     return cast(result, dtype_of(input))

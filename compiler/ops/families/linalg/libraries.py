@@ -1,0 +1,63 @@
+"""Which library multiplies matrices: NumPy's, or one that is chosen for a while by who runs a program.
+
+What is chosen follows from what a call is given, never from time: the same call gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import ParamSpec, Protocol, TypeVar
+
+from ....types.lazy_numpy import np
+from ...arrays import Array
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Multiplier(Protocol):
+    """One that multiplies."""
+
+    def multiply(self, left: Array, right: Array) -> Array | None:
+        """`left @ right`, new; None where it does not multiply such, or they do not fit."""
+
+    def add_product(self, total: Array, left: Array, right: Array) -> bool:
+        """Add `left @ right` to a matrix, if it does so for such."""
+
+
+_CHOSEN: ContextVar[Multiplier | None] = ContextVar("library", default=None)
+
+
+def library_product(left: Array, right: Array) -> Array:
+    """`left @ right`. Raises: ValueError, where shapes do not fit."""
+    library = _CHOSEN.get()
+    found = None if library is None else library.multiply(left, right)
+    return np.matmul(left, right) if found is None else found
+
+
+def add_product(total: Array, left: Array, right: Array) -> bool:
+    """Whether the library has added `left @ right` to a matrix of that dtype and shape; NumPy has no such product."""
+    library = _CHOSEN.get()
+    return library is not None and library.add_product(total, left, right)
+
+
+def multiplying_by(library: Multiplier | None, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """What a function gives, while a library multiplies, unless that is None."""
+    if library is None:
+        return function(*args, **kwargs)
+    token = _CHOSEN.set(library)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        _CHOSEN.reset(token)
+
+
+def multiplying_as_now(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, in which that library multiplies which does now."""
+    library = _CHOSEN.get()
+
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        return multiplying_by(library, function, *args, **kwargs)
+
+    return function if library is None else run
