@@ -138,7 +138,7 @@ def our_functions() -> dict[str, Any]:
     import gradscript as gs
 
     found: dict[str, Any] = {}
-    for file in ("suite.grad", "cpu.grad"):
+    for file in ("suite.grad", "inputs/cpu.grad"):
         unit = gs.CompilationUnit((ROOT / "benchmarks" / file).read_text(encoding="utf-8"), file)
         found |= {name: unit[name] for name in unit.functions}
     return found
