@@ -127,7 +127,7 @@ def test_no_more_is_live_and_less_is_made(seed: int) -> None:
 
 def test_the_programs_have_sums() -> None:
     found = [sums(plans(source(seed, 3 + seed % 6), arrays(seed, np.float64))[1]) for seed in range(PROGRAMS)]
-    assert sum(map(bool, found)) > PROGRAMS / 3
+    assert sum(map(bool, found)) >= PROGRAMS / 3
 
 
 def many(count: int) -> str:
