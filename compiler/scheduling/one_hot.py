@@ -97,17 +97,20 @@ def _varies(operand: Operand, along: str, defined: Mapping[str, Definition]) -> 
 def _picked(statement: Reduce, single: _Single, kernel: Kernel, taken: set[str]) -> list[Statement]:
     (along,) = statement.over
     low, high, inside = (fresh("v", taken), fresh("v", taken), fresh(f"{single.at}_inside", taken))
-    axes = next(s.axes for s in kernel.body if isinstance(s, Definition) and s.name == single.at)
+    known = {s.name: s.axes for s in kernel.body if isinstance(s, Definition)}
+    axes = known[single.at]
+    # All rows may pick the same number.
+    varying = known.get(str(single.number), frozenset())
     size = KernelConstant(kernel.axis(along).size)
     number = single.number
     made: list[Statement] = []
     for step in single.steps:
         name = fresh("v", taken)
         if isinstance(step, Cast):
-            made.append(Cast(name, step.dtype, statement.axes, number))
+            made.append(Cast(name, step.dtype, varying, number))
         else:
             operands = tuple(o if isinstance(o, KernelConstant) else number for o in step.operands)
-            made.append(replace(step, name=name, axes=statement.axes, operands=operands))
+            made.append(replace(step, name=name, axes=varying, operands=operands))
         number = name
     return [
         *made,

@@ -109,3 +109,12 @@ def test_numbers_that_are_scaled_are_so_once() -> None:
 def test_zeros_that_are_none_once_they_are_scaled_are_summed(factor: str) -> None:
     kernel = kernel_of(SCALED.replace("-0.5", factor))
     assert any(isinstance(statement, Reduce) for statement in pick_single_terms(kernel).body)
+
+
+def test_one_number_of_all_rows_is_scaled_once() -> None:
+    """It varies along no axis, and nor does what is made of it."""
+    one = SCALED.replace("%x : float32 [i] = load %x[i]", "%x : float32 [] = load %x[0]")
+    picked = pick_single_terms(kernel_of(one))
+    verify_kernel(picked)
+    assert not any(isinstance(statement, Reduce) for statement in picked.body)
+    np.testing.assert_array_equal(result_of(picked), result_of(kernel_of(one)))
