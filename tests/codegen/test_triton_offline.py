@@ -23,6 +23,7 @@ from gradscript.compiler.types.dtypes import (
     FLOAT32,
     FLOAT64,
     INT32,
+    INT64,
     UINT8,
     DType,
 )
@@ -194,6 +195,28 @@ def _one_primitive(name: str) -> Kernel:
     k.output("result", result, (128,))
     k.store("result", "i", k.compute(name, *operands, dtype=result))
     return k.build()
+
+
+BINARY = [n for n, p in PRIMITIVES.items() if len(p.operands) == 2 and p.operands[0] == p.operands[1]]
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, FLOAT32, INT64])
+def test_numbers_stand_beside_values_of_every_dtype(dtype: DType) -> None:
+    """On either side, of rows and of what is one for all: `2 ** x` of float64 did not compile."""
+    k = KernelBuilder("numbers", i=128)
+    k.input("x", dtype, (128,))
+    k.input("y", dtype, ())
+    values = {"i": k.load("x", "i"), "": k.load("y", "")}
+    number = 3 if dtype == INT64 else 3.0
+    for name in BINARY:
+        if not supports(name, dtype) or (PRIMITIVES[name].floating and not dtype.is_floating):
+            continue
+        result = BOOL if PRIMITIVES[name].result == "bool" else dtype
+        for axes, value in values.items():
+            for side, operands in (("left", (number, value)), ("right", (value, number))):
+                k.output(f"{name}_{side}_{axes}", result, (128,) if axes else ())
+                k.store(f"{name}_{side}_{axes}", axes, k.compute(name, *operands, dtype=result))
+    assert compiled(k.build(), "sm_90").code
 
 
 def test_kernels_say_whether_subnormal_numbers_are_kept() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 from operator import index as whole_number
 from typing import TypeGuard
 
@@ -36,6 +37,7 @@ from ...types.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType, Number
 from ...types.open_sizes import is_open, next_power, whole
 from ..naming import Names, parameter_variable
 from ..text import Text
+from .helpers import HELPERS, asked_of_dtypes
 from .layout import Dimension, TritonLayout, TritonPositions, goes_by_fours
 from .open_numbers import OpenNumbers
 from .primitives import (
@@ -125,7 +127,10 @@ class TritonExpressions:
             is_tile = is_sine(statement) and bool(self._varying(statement.axes))
             found = spelling(name, dtype, is_coarse=statement.name in self.coarse, operand=known, is_tile=is_tile)
         dtypes = [BOOL if kind == "bool" else dtype for kind in primitive.operands]
-        texts = [self._operand(o, d, found.is_call) for o, d in zip(operands, dtypes, strict=False)]
+        texts = [
+            self.typed(o.value, d) if is_typed and isinstance(o, KernelConstant) else self._operand(o, d, found.is_call)
+            for o, d, is_typed in zip(operands, dtypes, _are_typed(found, dtype), strict=False)
+        ]
         if all(isinstance(o, KernelConstant) for o, d in zip(operands, dtypes, strict=False) if d == dtype):
             texts[-1] = self.typed(operands[-1].value, dtype) if isinstance(operands[-1], KernelConstant) else texts[-1]
         if found.helper in ASKING:
@@ -392,3 +397,12 @@ def _with_known_exponent(statement: Compute) -> Compute:
 def _stores_as(dtype: DType, to: DType) -> bool:
     """Whether a store converts by itself: to the same dtype, or by rounding."""
     return dtype == to or (dtype.is_floating and to.is_floating)
+
+
+def _are_typed(found: TritonSpelling, dtype: DType) -> Iterable[bool]:
+    """Of each operand whether a number has to be of a dtype there: libdevice takes numbers of one only, and what Triton
+    makes of a literal is no float64; a helper may ask."""
+    text = found.template + HELPERS.get(found.helper, "")
+    if dtype == FLOAT64 and "libdevice." in text:
+        return repeat(True)
+    return asked_of_dtypes(found.helper) if found.helper else repeat(False)

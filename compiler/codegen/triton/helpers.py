@@ -259,6 +259,13 @@ HELPERS = {
 """Functions that a module holds where its kernel uses them, each under a name of its own in every module."""
 
 
+def asked_of_dtypes(name: str) -> list[bool]:
+    """Of each parameter of a helper whether it asks for its dtype, which a plain number has not."""
+    text = HELPERS[name]
+    named = re.search(r"def \w+\((.*?)\)", text)
+    return [f"{parameter}.dtype" in text for parameter in named[1].split(", ")] if named else []
+
+
 def with_mentioned(names: Iterable[str]) -> list[str]:
     """Helpers, each behind those that it calls."""
     found: dict[str, None] = {}

@@ -85,6 +85,8 @@ class Built:
 
         What was compiled for `kinds` serves all arguments of these.
         """
+        from triton.compiler.errors import CompilationError
+
         from .store import checked_cache
 
         with _BUILDING, checked_cache(), unrestricted():
@@ -93,7 +95,10 @@ class Built:
                 options = dict(self._options)
                 if torch.version.hip is not None:
                     options = {name: given for name, given in options.items() if name not in NVIDIA_OPTIONS}
-                compiled = self.function.warmup(*arguments, grid=programs, **self.constants, **options)
+                try:
+                    compiled = self.function.warmup(*arguments, grid=programs, **self.constants, **options)
+                except CompilationError as error:
+                    raise KernelFailure(f"Triton does not compile {self.kernel.name}: {error}") from error
                 self._compiled[kinds] = compiled
             launch: Callable[..., None] = compiled[programs]
         return _direct(compiled, programs, launch, tuple(self.constants.values()))
