@@ -25,12 +25,12 @@ from ..kernel_ir.kernel import Axis, Kernel, Load, Reduce, Statement, Store
 from ..kernel_ir.queries import axes_of_statement
 from ..kernel_ir.statements import slice_of, used_names
 from ..types.open_sizes import greatest, least
+from .choose import fits_in_registers
 from .chunks import chunked
 from .collapse import collapse_axes
 from .order import frugal_order
 from .partials import Unsplittable
 from .row_results import in_turn, rows_apart
-from .schedule import fits_in_registers
 from .strides import next_power
 from .tiles import held_points, is_tiled
 

@@ -43,9 +43,10 @@ from ...compiler.kernel_ir.kernel import Kernel
 from ...compiler.kernel_ir.layout import Layout
 from ...compiler.kernel_ir.printer import print_kernel
 from ...compiler.ops.meta import UNKNOWN, for_each
+from ...compiler.scheduling.choose import choose_schedule
 from ...compiler.scheduling.costs import bytes_moved, bytes_read, bytes_written, flops
 from ...compiler.scheduling.cpu import split_for_cpu
-from ...compiler.scheduling.schedule import Schedule, choose_schedule
+from ...compiler.scheduling.schedule import Schedule
 from ...compiler.scheduling.split import split_reductions
 from ...compiler.shapes.propagate import ShapeError
 from ...compiler.specialize.optionals import specialize_optionals

@@ -20,8 +20,9 @@ from gradscript.compiler.codegen.triton.module import (
     triton_signature,
 )
 from gradscript.compiler.kernel_ir.kernel import Kernel
+from gradscript.compiler.scheduling.choose import candidates, choose_schedule
 from gradscript.compiler.scheduling.collapse import collapse_axes
-from gradscript.compiler.scheduling.schedule import Schedule, candidates, choose_schedule
+from gradscript.compiler.scheduling.schedule import Schedule
 from gradscript.compiler.scheduling.split import split_reductions
 from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType
 from gradscript.runtime.kernels.triton.compile import TARGETS, Binary, compile_offline

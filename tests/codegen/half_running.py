@@ -18,7 +18,8 @@ from gradscript.compiler.codegen.triton.module import emit_triton
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.ops.scalar import PRIMITIVES
-from gradscript.compiler.scheduling.schedule import Row, Schedule, choose_schedule
+from gradscript.compiler.scheduling.choose import choose_schedule
+from gradscript.compiler.scheduling.schedule import Row, Schedule
 from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, DType
 from kernel_building import KernelBuilder
 from kernel_running import _give_libdevice_to_the_interpreter, launch

@@ -12,8 +12,9 @@ import pytest
 from gradscript.compiler.codegen.triton.module import emit_triton
 from gradscript.compiler.kernel_ir.index import axis, value
 from gradscript.compiler.kernel_ir.ranges import ranges
+from gradscript.compiler.scheduling.choose import choose_schedule
 from gradscript.compiler.scheduling.coarse import coarse_values
-from gradscript.compiler.scheduling.schedule import Flat, Row, choose_schedule
+from gradscript.compiler.scheduling.schedule import Flat, Row
 from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT64, DType
 from kernel_building import KernelBuilder
 

@@ -14,8 +14,8 @@ from gradscript.compiler.kernel_ir.interpret import run_kernel
 from gradscript.compiler.kernel_ir.kernel import Buffer, Cast, Kernel, Load, Reduce
 from gradscript.compiler.kernel_ir.passed_sizes import passed_sizes
 from gradscript.compiler.scheduling.casts import without_round_trips
+from gradscript.compiler.scheduling.choose import choose_schedule
 from gradscript.compiler.scheduling.collapse import collapse_axes
-from gradscript.compiler.scheduling.schedule import choose_schedule
 from gradscript.compiler.scheduling.split import ChunkLimits, Unsplittable, split_reductions
 from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT64, DType
 from kernel_building import KernelBuilder

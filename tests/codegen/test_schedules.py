@@ -7,20 +7,12 @@ import pytest
 from gradscript.compiler.codegen.triton.module import Unsupported, constants, emit_triton, grid
 from gradscript.compiler.kernel_ir.index import axis
 from gradscript.compiler.kernel_ir.kernel import Kernel, Load, Reduce
+from gradscript.compiler.scheduling.choose import candidates, choose_schedule
 from gradscript.compiler.scheduling.collapse import collapse_axes
 from gradscript.compiler.scheduling.costs import bytes_read, bytes_written, flops
 from gradscript.compiler.scheduling.limits import LIMITS
 from gradscript.compiler.scheduling.padding import choose_others, needs_mask, outside
-from gradscript.compiler.scheduling.schedule import (
-    Flat,
-    LoopedRow,
-    Row,
-    Schedule,
-    Serial,
-    Tiled,
-    candidates,
-    choose_schedule,
-)
+from gradscript.compiler.scheduling.schedule import Flat, LoopedRow, Row, Schedule, Serial, Tiled
 from gradscript.compiler.scheduling.split import split_reductions
 from gradscript.compiler.scheduling.strides import next_power
 from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT64, DType

@@ -12,8 +12,8 @@ import pytest
 from gradscript.compiler.codegen.triton.module import emit_triton, function_name, grid
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.kernel_ir.passed_sizes import passed_sizes, size_parameter
+from gradscript.compiler.scheduling.choose import choose_schedule
 from gradscript.compiler.scheduling.collapse import collapse_axes
-from gradscript.compiler.scheduling.schedule import choose_schedule
 from gradscript.compiler.scheduling.split import split_reductions
 from gradscript.compiler.types.dtypes import BFLOAT16
 

@@ -14,8 +14,9 @@ from compiled_kernels import MATRIX, compiled, parts, wide_loads
 from gradscript.compiler.codegen.triton.module import Unsupported, compile_options, emit_triton, supports
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.ops.scalar import PRIMITIVES
+from gradscript.compiler.scheduling.choose import candidates, choose_schedule
 from gradscript.compiler.scheduling.pressure import bytes_fetched
-from gradscript.compiler.scheduling.schedule import Serial, candidates, choose_schedule
+from gradscript.compiler.scheduling.schedule import Serial
 from gradscript.compiler.types.dtypes import (
     BFLOAT16,
     BOOL,

@@ -22,8 +22,9 @@ from gradscript.compiler.kernel_ir.kernel import Buffer, Definition, Kernel, Uni
 from gradscript.compiler.kernel_ir.passed_sizes import passed_sizes
 from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.ops.scalar import PRIMITIVES
+from gradscript.compiler.scheduling.choose import choose_schedule
 from gradscript.compiler.scheduling.collapse import collapse_axes
-from gradscript.compiler.scheduling.schedule import Schedule, choose_schedule
+from gradscript.compiler.scheduling.schedule import Schedule
 from gradscript.compiler.scheduling.split import split_reductions
 from gradscript.compiler.types.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, DType
 from gradscript.lang.light_dataclasses import replace

@@ -12,7 +12,8 @@ from ....compiler.kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remain
 from ....compiler.kernel_ir.kernel import Axis, Definition, Kernel, Reduce, Statement
 from ....compiler.kernel_ir.passed_sizes import passed_sizes, size_parameter
 from ....compiler.kernel_ir.statements import with_indices, with_sizes_of
-from ....compiler.scheduling.schedule import LoopedRow, Row, Schedule, Serial, choose_schedule
+from ....compiler.scheduling.choose import choose_schedule
+from ....compiler.scheduling.schedule import LoopedRow, Row, Schedule, Serial
 from ....compiler.scheduling.strides import is_across
 from ....compiler.scheduling.tiles import held_points
 from ....lang.light_dataclasses import dataclass, replace

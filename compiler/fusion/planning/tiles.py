@@ -19,7 +19,7 @@ from ....lang.light_dataclasses import dataclass
 from ...ir.graph import Graph
 from ...ir.node import Value
 from ...ops.arguments import Shape
-from ...scheduling.schedule import room_of_tile
+from ...scheduling.choose import room_of_tile
 from ...types.open_sizes import is_open, next_power
 from .reductions import Reduction
 

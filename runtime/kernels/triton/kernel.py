@@ -23,7 +23,8 @@ from ....compiler.codegen.triton.module import (
 )
 from ....compiler.kernel_ir.kernel import Kernel
 from ....compiler.kernel_ir.passed_sizes import passed_sizes
-from ....compiler.scheduling.schedule import Schedule, choose_schedule
+from ....compiler.scheduling.choose import choose_schedule
+from ....compiler.scheduling.schedule import Schedule
 from ....compiler.types.dtypes import Number
 from ....compiler.types.open_sizes import closed, whole
 from ....lang.light_dataclasses import fields, replace

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from ....compiler.kernel_ir.kernel import Kernel
 from ....compiler.kernel_ir.printer import print_kernel
-from ....compiler.scheduling.schedule import Schedule, candidates
+from ....compiler.scheduling.choose import candidates
+from ....compiler.scheduling.schedule import Schedule
 from ..cache.store import KernelStore
 
 STORE = KernelStore("tuned")

@@ -8,7 +8,8 @@ import gradscript as gs
 import numpy as np
 import pytest
 from gradscript.compiler.kernel_ir.kernel import Kernel
-from gradscript.compiler.scheduling.schedule import Schedule, candidates, choose_schedule
+from gradscript.compiler.scheduling.choose import candidates, choose_schedule
+from gradscript.compiler.scheduling.schedule import Schedule
 from gradscript.runtime.kernels.triton.tuning import FAILED, STORE, tuned_schedule
 
 

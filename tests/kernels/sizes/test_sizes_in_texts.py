@@ -20,8 +20,8 @@ from gradscript.compiler.kernel_ir.parser import parse_kernel
 from gradscript.compiler.kernel_ir.passed_sizes import passed_sizes, strides
 from gradscript.compiler.kernel_ir.printer import print_kernel
 from gradscript.compiler.ops.arrays import numpy_dtype
+from gradscript.compiler.scheduling.choose import choose_schedule
 from gradscript.compiler.scheduling.cpu import split_for_cpu
-from gradscript.compiler.scheduling.schedule import choose_schedule
 from gradscript.lang.light_dataclasses import replace
 from gradscript.runtime.kernels.c import compiler as compilers
 from gradscript.runtime.kernels.c.kernel import Kernels, module_of
