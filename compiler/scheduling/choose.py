@@ -234,7 +234,8 @@ def _block(kernel: Kernel, limits: Limits) -> tuple[int, int]:
         return limits.row_block, limits.few_warps
     fitting = limits.turn // max(int(bytes_fetched(kernel, _names(kernel.with_role("reduction")))), 1)
     warps = _for_elements(kernel, limits).few_warps
-    return min(max(next_power(fitting // 2 + 1), limits.row_block), 4 * limits.row_block), warps
+    points = min(max(next_power(fitting // 2 + 1), limits.row_block), 4 * limits.row_block)
+    return max(points * warps // limits.few_warps, limits.row_block), warps
 
 
 def _names(axes: Iterable[Axis]) -> frozenset[str]:

@@ -39,6 +39,7 @@ from .tensors import (
     is_forward_mode,
     kind_of_gradient,
     on_device,
+    requires_grad,
     without_tangent,
 )
 from .transforms import run_per_gradient, run_per_sample, transposed
@@ -365,7 +366,7 @@ def run_program(program: CompiledGraph, values: Sequence[Any], *, passes_on: boo
     """
     if is_transformed():
         return _transformed(step_of(program, key_of(values, is_floating)), values)
-    if program.asks or (torch.is_grad_enabled() and program.is_undecided):
+    if program.asks or (program.is_undecided and torch.is_grad_enabled() and requires_grad(values)):
         program = program.answered(flags_of(values))
     results = _run_answered(program, values, passes_on=passes_on)
     return results[: program.num_results] if program.marks else results

@@ -8,7 +8,7 @@ import gradscript as gs
 import pytest
 import torch
 from gradscript.compiler.autodiff.differentiable import differentiable_graph
-from gradscript.runtime.kernels import runner
+from gradscript.runtime.kernels import groups, runner
 from gradscript.runtime.kernels.runner import KernelGraph, KernelGroup
 
 UNIT = gs.CompilationUnit("""
@@ -86,7 +86,7 @@ def test_lists_of_tensors() -> None:
 
 
 def test_the_oldest_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "MAX_PROGRAMS", 2)
+    monkeypatch.setattr(groups, "MAX_PROGRAMS", 2)
     graph = graph_of("products")
     dtypes = (torch.float64, torch.float32, torch.float16)
     values: list[Any] = [[draw(3, 4).to(dtype), draw(4, 5).to(dtype)] for dtype in dtypes]
