@@ -17,8 +17,9 @@ Sizes and strides of other axes are literals. Halves are computed in float32 and
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import dedent, indent
+from typing import Any
 
 from ....lang.light_dataclasses import dataclass
 from ...kernel_ir.kernel import Axis, Kernel, Statement, Uniform
@@ -65,6 +66,7 @@ __all__ = [
     "grid",
     "most_registers",
     "parameter_names",
+    "portable_options",
     "supports",
     "triton_signature",
 ]
@@ -73,8 +75,7 @@ REGISTERS = 65_536
 """32-bit registers that the programs of a multiprocessor share, of compute capability 8.0 to 10.0."""
 MAX_REGISTERS = 255
 """Of a thread."""
-NVIDIA_OPTIONS = ("maxnreg", "enable_reflect_ftz")
-"""Options of a launch that other devices do not know."""
+_NVIDIA_OPTIONS = ("maxnreg", "enable_reflect_ftz")
 
 _KEEPING = frozenset(
     ("copysign", "exp", "fast_dividef", "isinf", "isnan", "log", "log10", "log2", "nearbyint", "signbit", "trunc")
@@ -138,6 +139,11 @@ def compile_options(text: str) -> dict[str, bool]:
     is_same = _KEEPING.issuperset(re.findall(r"libdevice\.(\w+)", function))
     is_same = is_same and not any(f"def {helper}(" in text for helper in _FLUSHED)
     return {"enable_fp_fusion": True, "enable_reflect_ftz": is_same}
+
+
+def portable_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a launch that devices which are not NVIDIA's know, and the interpreter."""
+    return {name: given for name, given in options.items() if name not in _NVIDIA_OPTIONS}
 
 
 def divisible_sizes(kernel: Kernel) -> list[str]:

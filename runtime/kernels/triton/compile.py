@@ -21,7 +21,7 @@ from threading import RLock
 from types import ModuleType
 from typing import Any
 
-from ....compiler.codegen.triton.module import NVIDIA_OPTIONS, most_registers
+from ....compiler.codegen.triton.module import most_registers, portable_options
 from ....lang.light_dataclasses import dataclass
 from ..cache.folder import process_directory
 from ..failure import KernelFailure
@@ -138,7 +138,7 @@ def compile_offline(
     if TARGETS[target][0] == "cuda":
         chosen.setdefault("maxnreg", most_registers(chosen.get("num_warps", 4)))
     else:
-        chosen = {name: given for name, given in chosen.items() if name not in NVIDIA_OPTIONS}
+        chosen = portable_options(chosen)
 
     try:
         with checked_cache():

@@ -13,13 +13,13 @@ from typing import Any
 import torch
 
 from ....compiler.codegen.triton.module import (
-    NVIDIA_OPTIONS,
     compile_options,
     configuration,
     constants,
     emit_for_open_sizes,
     function_name,
     grid,
+    portable_options,
 )
 from ....compiler.kernel_ir.kernel import Kernel
 from ....compiler.kernel_ir.passed_sizes import passed_sizes
@@ -78,8 +78,7 @@ class Built:
 
     def interpret(self, arguments: Sequence[Any], programs: Grid) -> None:
         """Run by Triton's interpreter, on the CPU."""
-        options = {name: given for name, given in self._options.items() if name not in NVIDIA_OPTIONS}
-        self.function[programs](*arguments, **self.constants, **options)
+        self.function[programs](*arguments, **self.constants, **portable_options(self._options))
 
     def prepare(self, arguments: Sequence[Any], programs: Grid, kinds: Hashable = None) -> Callable[..., None]:
         """A launch for arguments of these types and alignments, on the current device.
@@ -93,9 +92,7 @@ class Built:
         with _BUILDING, checked_cache(), unrestricted():
             compiled = self._compiled.get(kinds) if kinds is not None else None
             if compiled is None:
-                options = dict(self._options)
-                if torch.version.hip is not None:
-                    options = {name: given for name, given in options.items() if name not in NVIDIA_OPTIONS}
+                options = self._options if torch.version.hip is None else portable_options(self._options)
                 try:
                     compiled = self.function.warmup(*arguments, grid=programs, **self.constants, **options)
                 except CompilationError as error:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ....compiler.codegen.triton.module import portable_options
 from .kernel import TritonKernel
 
 
@@ -24,9 +25,7 @@ class WrappedKernel(TritonKernel):
         import triton
 
         built = self._built
-        options = dict(built.configuration)
-        if torch.version.hip is not None:
-            del options["maxnreg"]
+        options = built.configuration if torch.version.hip is None else portable_options(built.configuration)
         # One configuration: the launch says how many warps it has, and nothing is tuned.
         only = triton.Config(dict(built.constants), **options)
         return torch.library.wrap_triton(triton.autotune(configs=[only], key=[])(built.function))
