@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from lark import Lark
@@ -17,7 +16,7 @@ from lark.grammar import Rule
 from lark.lexer import Lexer, Token
 
 from ..scanning.tokens import END
-from .tables import KEPT, TableData, fingerprint, grammar_text
+from .files import KEPT, TableData, fingerprint, grammar_text
 
 TableRow = tuple[int, ...]
 TableEntry = tuple[str, int | Rule, bool]
@@ -111,4 +110,4 @@ def _compact(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    Path(__file__).with_name(KEPT).write_text(tables_text(grammar_text()), encoding="utf-8")
+    KEPT.write_text(tables_text(grammar_text()), encoding="utf-8")

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module
-from pathlib import Path
 from typing import Any, TypeAlias
-from zlib import crc32
 
 from .builder import TreeBuilder
+from .files import KEPT, TableData, fingerprint, grammar_text
 
-KEPT = "tables.json"
-TableData: TypeAlias = dict[str, Any]
 Build: TypeAlias = Callable[[TreeBuilder, list[Any], int, int], Any]
 """Makes a rule's value from the values of its symbols and the offsets where it starts and ends."""
 
@@ -77,18 +73,10 @@ def _row(row: list[int], symbols: list[str], rules: list[ReduceAction]) -> dict[
 def tables() -> Tables:
     """The tables of the language: those that the package carries, made anew for another grammar than theirs."""
     grammar = grammar_text()
-    kept = Path(__file__).with_name(KEPT)
-    data = json.loads(kept.read_bytes()) if kept.exists() else {}
+    data = json.loads(KEPT.read_bytes()) if KEPT.exists() else {}
     if data.get("grammar") != fingerprint(grammar):
-        data = import_module(".lalr", __package__).make_tables(grammar)
+        # Lark is loaded where it has work alone.
+        from .lalr import make_tables
+
+        data = make_tables(grammar)
     return Tables(data)
-
-
-def grammar_text() -> str:
-    """The grammar, which is a file of the package."""
-    return Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
-
-
-def fingerprint(grammar: str) -> int:
-    """What tells one grammar from another."""
-    return crc32(grammar.encode())

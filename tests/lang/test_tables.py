@@ -4,14 +4,14 @@ import subprocess
 import sys
 
 import pytest
-from gradscript.lang.grammar import tables
+from gradscript.lang.grammar import files, tables
 from gradscript.lang.grammar.lalr import make_tables, tables_text
 from lang_support import parse_valid
 
 
 def test_tables_are_of_the_grammar() -> None:
-    kept = (tables.Path(tables.__file__).with_name(tables.KEPT)).read_text(encoding="utf-8")
-    assert kept == tables_text(tables.grammar_text()), "run `make tables`"
+    kept = files.KEPT.read_text(encoding="utf-8")
+    assert kept == tables_text(files.grammar_text()), "run `make tables`"
 
 
 def test_parsing_does_not_load_lark() -> None:
@@ -21,12 +21,12 @@ def test_parsing_does_not_load_lark() -> None:
 
 
 def test_tables_of_another_grammar_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    changed = tables.grammar_text() + "\n// a grammar that the tables beside it are not of\n"
+    changed = files.grammar_text() + "\n// a grammar that the tables beside it are not of\n"
     monkeypatch.setattr(tables, "grammar_text", lambda: changed)
     tables.tables.cache_clear()
     try:
         assert tables.tables().actions
         assert parse_valid("def f(x):\n    return x\n").functions[0].name == "f"
-        assert make_tables(changed)["grammar"] == tables.fingerprint(changed)
+        assert make_tables(changed)["grammar"] == files.fingerprint(changed)
     finally:
         tables.tables.cache_clear()
