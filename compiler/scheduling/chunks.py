@@ -23,7 +23,7 @@ from ..kernel_ir.kernel import (
     Total,
 )
 from ..kernel_ir.queries import axes_of_statement, defined, fresh, names_of, reduced_dtype, with_dependents
-from ..kernel_ir.statements import conditions, with_axes_found, with_indices
+from ..kernel_ir.statements import conditions, slice_of, used_names, with_axes_found, with_indices
 from ..types.dtypes import BOOL, INT64
 from .padding import choose_others, identity, needs_mask, outside
 from .partials import Partials
@@ -36,7 +36,7 @@ def chunked(kernel: Kernel, cut: str, chunk: int, finals: list[Reduce]) -> list[
     if count <= 1:
         return [kernel]
     rest = [s for s in with_dependents(kernel, finals) if s not in finals]
-    first = [s for s in kernel.body if s not in rest]
+    first = _needed([s for s in kernel.body if s not in rest], finals)
     taken = names_of(kernel)
     chunks = Axis(_repeated("c", taken), count, dynamic=True)
     step = Axis(_repeated("r", taken), chunk, kernel.axis(cut).role, dynamic=True)
@@ -45,6 +45,13 @@ def chunked(kernel: Kernel, cut: str, chunk: int, finals: list[Reduce]) -> list[
     cut_kernel = _cut(kernel, first, cut, chunks, step, position)
     cut_kernel = _within(cut_kernel, step.name, chunks.name, Condition(position, 0, size, cut))
     return [partials.stored_by(cut_kernel, position, step.name), partials.finished(rest)]
+
+
+def _needed(body: list[Statement], finals: list[Reduce]) -> list[Statement]:
+    """The stores, the final reductions, and what they depend on."""
+    wanted = [name for s in body if isinstance(s, Store) for name in used_names(s)]
+    found = {id(s) for s in slice_of(body, [*wanted, *(final.name for final in finals)])}
+    return [s for s in body if isinstance(s, Store) or id(s) in found]
 
 
 def _repeated(letter: str, taken: set[str]) -> str:

@@ -6,7 +6,7 @@ Reductions across programs of which one needs another's result: the results are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ...lang.light_dataclasses import replace
 from ..kernel_ir.index import Index, axis
@@ -43,11 +43,32 @@ def in_turn(kernel: Kernel, across: frozenset[str], finals: list[Reduce]) -> tup
     return first, _reading(kernel, kernel.axes, needed, after, handed, "then")
 
 
-def _row_results(kernel: Kernel, after: list[Statement], along: frozenset[str]) -> list[Definition]:
-    """What the statements in `after` need of what is reduced along axes: the last of what is known without these."""
+def others_apart(kernel: Kernel, across: frozenset[str], finals: list[Reduce]) -> tuple[Kernel, Kernel] | None:
+    """A kernel of reductions along rows alone whose results what follows from those across programs needs, and one of
+    all else; None where there are none.
+
+    Each kernel that finishes chunks would reduce them again, along axes that are programs there, and be cut for it.
+    """
+    after = [s for s in with_dependents(kernel, finals) if s not in finals]
+    handed = _row_results(kernel, after, across, but=finals)
+    if not handed:
+        return None
+    first = slice_of(kernel.body, [s.name for s in handed])
+    over = {name for s in first if isinstance(s, Reduce) for name in s.over}
+    if any(s.axes & over for s in handed):
+        return None
+    rest = [s for s in kernel.body if s not in handed]
+    return _rows_kernel(kernel, first, handed, "others"), _reading(kernel, kernel.axes, list(handed), rest, handed, "rest")
+
+
+def _row_results(
+    kernel: Kernel, after: list[Statement], along: frozenset[str], but: Sequence[Statement] = ()
+) -> list[Definition]:
+    """What the statements in `after` need of what is reduced along axes, `but` some: the last of what is known without
+    these axes."""
     reduced: set[str] = set()
     for statement in kernel.body:
-        if not isinstance(statement, Definition) or statement.axes & along:
+        if not isinstance(statement, Definition) or statement.axes & along or statement in but:
             continue
         if isinstance(statement, Reduce) or reduced & set(used_names(statement)):
             reduced.add(statement.name)

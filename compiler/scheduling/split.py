@@ -30,7 +30,7 @@ from .chunks import chunked
 from .collapse import collapse_axes
 from .order import frugal_order
 from .partials import Unsplittable
-from .row_results import in_turn, rows_apart
+from .row_results import in_turn, others_apart, rows_apart
 from .strides import next_power
 from .tiles import held_points, is_tiled
 
@@ -91,6 +91,10 @@ def split_reductions(
     turns = in_turn(kernel, across_set, finals)
     if turns is not None:
         return [found for turn in turns for found in split_reductions(turn, limits, fits)]
+    apart = others_apart(kernel, across_set, finals)
+    if apart is not None:
+        others, rest = apart
+        return [*_split_long_rows(others, limits), *split_reductions(rest, limits, fits)]
     if not kernel.with_role("reduction"):
         return _side_by_side(kernel, across, finals, limits)
     walked = _walked(kernel, across)

@@ -52,6 +52,31 @@ def _found(
     return group.body.where(same, element, KernelConstant(0), register_dtype(group.known[source].dtype))
 
 
+def one_hot(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
+    """1 where the position along the last dimension is the class, which is read again within its bounds: what lies
+    outside is refused where kernels can tell, and a row of zeros where they cannot."""
+    classes, at = node.inputs[0], place[:-1]
+    dtype = register_dtype(group.known[node.output].dtype)
+    wanted = group.body.cast((yield group.element(classes, at, guards)), INT64)
+    size = group.known[node.output].shape[-1]
+    if isinstance(wanted, KernelConstant):
+        if not 0 <= wanted.value < size:
+            raise Incompatible
+        return group.body.cast(group.body.within(place[-1], wanted.value, wanted.value + 1), dtype)
+    inside = Condition(index_value(wanted), 0, size)
+    again = group.body.cast((yield group.element(classes, at, (*guards, inside))), INT64)
+    if not group.body.loads_within(inside):
+        raise Incompatible
+    hit = group.body.compute("", "eq", BOOL, [group.body.position(place[-1]), again])
+    return group.body.cast(group.body.both(hit, group.body.compute("", "eq", BOOL, [again, wanted])), dtype)
+
+
+def counts_classes(node: Node, known: KnownFacts) -> bool:
+    """Whether it is said how many there are; the largest class is known when the op has run."""
+    given = known.get(node.inputs[0])
+    return isinstance(given, Meta) and given.dtype == INT64 and known[node.inputs[1]] > 0
+
+
 def gathered_element(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     source, dim, index = node.inputs[:3]
     number = wrap_dim(group.known[dim], group.known[source].rank)
@@ -159,6 +184,18 @@ def arange(group: Elements, node: Node, which: int, place: ElementPlace, guards:
         dtype,
         [group.body.compute("", "mul", dtype, [position, KernelConstant(step)]), KernelConstant(start)],
     )
+
+
+def eye(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
+    yield from ()
+    row, column = (group.body.position(index) for index in place)
+    hit = group.body.compute("", "eq", BOOL, [row, column])
+    return group.body.cast(hit, register_dtype(group.known[node.output].dtype))
+
+
+def is_no_less_than_empty(node: Node, known: KnownFacts) -> bool:
+    """Whether no size is negative: the op says what is wrong."""
+    return all(size >= 0 for size in known[node.output].shape)
 
 
 def uniform(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:

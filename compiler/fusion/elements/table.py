@@ -33,12 +33,16 @@ from .joins import (
 from .pointwise import add_gradients, cast_element, materialized, pointwise_element, pointwise_fits, same_element
 from .reads import (
     arange,
+    counts_classes,
     embedding,
+    eye,
     filled_element,
     gathered_element,
     index_select,
+    is_no_less_than_empty,
     is_one_number,
     one,
+    one_hot,
     reads_by_integers,
     scatter_one,
     scatters_one,
@@ -128,6 +132,8 @@ _RULES: dict[str, ElementReader] = {
     **dict.fromkeys(("new_zeros", "new_ones", "new_full", "scalar_tensor"), filled_element),
     "scalar_seed": one,
     "arange": arange,
+    "eye": eye,
+    "one_hot": one_hot,
     "uniform": uniform,
 }
 """By the name of an op; of ops that are pointwise or views, the trait says enough."""
@@ -137,6 +143,8 @@ _CHECKS: dict[ElementReader, Callable[[Node, KnownFacts], bool]] = {
     **dict.fromkeys((gathered_element, index_select, embedding), reads_by_integers),
     scatter_one: scatters_one,
     one: is_one_number,
+    one_hot: counts_classes,
+    eye: is_no_less_than_empty,
     picked: lambda node, known: isinstance(node.output.type, TensorType),
     # Kernels draw from the first subsequence.
     uniform: lambda node, known: known.get(node.inputs[3]) == 0,

@@ -354,7 +354,7 @@ declare(
 declare(
     "aten::one_hot(Tensor self, int num_classes=-1) -> Tensor",
     _one_hot,
-    traits=_N,
+    traits=_N | Trait.READS_BY_INDEX,
     result=rules.indices,
     shape=_one_hot_shape,
 )
