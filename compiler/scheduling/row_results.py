@@ -58,7 +58,8 @@ def others_apart(kernel: Kernel, across: frozenset[str], finals: list[Reduce]) -
     if any(s.axes & over for s in handed):
         return None
     rest = [s for s in kernel.body if s not in handed]
-    return _rows_kernel(kernel, first, handed, "others"), _reading(kernel, kernel.axes, list(handed), rest, handed, "rest")
+    needed: list[Statement] = list(handed)
+    return _rows_kernel(kernel, first, handed, "others"), _reading(kernel, kernel.axes, needed, rest, handed, "rest")
 
 
 def _row_results(

@@ -93,8 +93,8 @@ def split_reductions(
         return [found for turn in turns for found in split_reductions(turn, limits, fits)]
     apart = others_apart(kernel, across_set, finals)
     if apart is not None:
-        others, rest = apart
-        return [*_split_long_rows(others, limits), *split_reductions(rest, limits, fits)]
+        others, second = apart
+        return [*_split_long_rows(others, limits), *split_reductions(second, limits, fits)]
     if not kernel.with_role("reduction"):
         return _side_by_side(kernel, across, finals, limits)
     walked = _walked(kernel, across)

@@ -130,3 +130,45 @@ def test_the_least_number_of_programs_is_asked_for_where_axes_do_not_take_turns(
     assert len(many.forward) == 1
     assert many.forward[0].grid == (64, 1, 1)
     assert len(few.forward) >= 1
+
+
+ONE_EACH_WAY = {
+    "of channels": ("torch.softmax(x, 1)", (4, 21, 4096)),
+    "of a low matrix's columns": ("torch.log_softmax(x, 0)", (64, 512)),
+    "of columns side by side": ("torch.softmax(x, 0)", (1000, 8192)),
+    "variance": ("x.var(1)", (4, 200, 64)),
+    "a norm of channels": ("x * torch.rsqrt(x.square().mean(1, keepdim=True) + 1e-6)", (4, 64, 1024)),
+    "an identity": ("x * torch.eye(x.size(0), x.size(1)) + x", (32, 48)),
+    "classes": ("F.one_hot(x.argmax(-1), 48) * x", (32, 48)),
+}
+
+
+@pytest.mark.parametrize("name", ONE_EACH_WAY)
+def test_what_one_pass_can_do_is_one_kernel_each_way(name: str) -> None:
+    text, shape = ONE_EACH_WAY[name]
+    listing = gs.CompilationUnit(f"def f(x):\n    return {text}\n").f.kernels(np.zeros(shape, np.float32))
+    assert len(listing.forward) == len(listing.backward) == 1 and not listing.library
+    for (info,), least in zip((listing.forward, listing.backward), listing.least_bytes, strict=True):
+        assert info.bytes_read + info.bytes_written <= 1.1 * least
+
+
+@pytest.mark.parametrize("shape", [(4096, 1024), (65536, 256)])
+def test_columns_that_programs_share_are_shared(shape: tuple[int, ...]) -> None:
+    """One program for a few columns each would leave a device idle."""
+    (first, *_) = _kernels("def f(x):\n    return torch.softmax(x, 0)\n", shape)
+    assert np.prod(first.grid) >= 512
+
+
+ROUTED = """
+def routed(logits, choices):
+    p = torch.softmax(logits, -1)
+    share = F.one_hot(choices, logits.size(-1)).to(p.dtype).mean(0)
+    return (p.mean(0) * share).sum() * 8.0 + 0.001 * logits.logsumexp(-1).square().mean()
+"""
+
+
+@pytest.mark.parametrize("shape", [(4096, 64), (4096, 1024), (1 << 16, 128)])
+def test_sums_of_rows_and_across_programs_end_in_few_kernels(shape: tuple[int, int]) -> None:
+    """Both are reduced once more by what finishes chunks: neither is cut again for the other's sake."""
+    listing = gs.CompilationUnit(ROUTED).routed.kernels(np.zeros(shape, np.float32), np.zeros(shape[0], np.int64))
+    assert len(listing.forward) <= 4 and len(listing.backward) == 1

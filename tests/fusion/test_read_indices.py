@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import gradscript as gs
 import numpy as np
 import pytest
@@ -23,6 +25,9 @@ def embedded(x, index):
 
 def scored(x, index):
     return F.cross_entropy(x, index, reduction="none")
+
+def counted(x, index):
+    return (F.one_hot(index, 7) * x).sum(-1)
 """)
 X = np.random.default_rng(0).normal(size=(5, 7))
 INDICES = {
@@ -30,6 +35,7 @@ INDICES = {
     "selected": np.array([4, 0, 0]),
     "embedded": np.array([[1, 4], [0, 0]]),
     "scored": np.array([0, 6, 2, -100, 5]),
+    "counted": np.array([0, 6, 2, 2, 5]),
 }
 
 
@@ -51,6 +57,19 @@ def test_outside_nothing_is_read(name: str, bad: int) -> None:
     (wanted, *_) = run_program(pair.forward, [X, INDICES[name]])
     untouched = np.arange(len(found)) != 0
     np.testing.assert_allclose(found[untouched], wanted[untouched])
+
+
+def test_in_c_a_class_outside_is_refused_as_by_the_op(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path))
+    for bad in (7, -1, 10**9):
+        index = INDICES["counted"].copy()
+        index[3] = bad
+        told = []
+        for backend in ("numpy", "c"):
+            with gs.settings.backend(backend), pytest.raises(gs.RuntimeFailure, match="class values") as failure:
+                UNIT.counted(X, index)
+            told.append(str(failure.value))
+        assert told[0] == told[1]
 
 
 @pytest.mark.parametrize("name", ["gathered", "selected", "embedded"])

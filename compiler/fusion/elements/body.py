@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from ....lang.light_dataclasses import dataclass, field
 from ...kernel_ir.index import Index
 from ...kernel_ir.kernel import (
+    POSITIONS,
     Cast,
     Combine,
     Compute,
@@ -112,6 +114,13 @@ class Body:
     def loads_within(self, condition: Condition) -> bool:
         """Whether anything is loaded under a condition: that is what tells where it does not hold."""
         return any(isinstance(s, Load) and condition in s.conditions for s in reversed(self.statements))
+
+    def is_place_of(self, operand: str, size: int, sizes: Mapping[str, int]) -> bool:
+        """Whether an operand says where along so many elements at most the largest or the least is."""
+        found = next(s for s in self.statements if isinstance(s, Definition) and s.name == operand)
+        if not isinstance(found, Reduce) or found.combine not in POSITIONS:
+            return False
+        return prod([sizes[name] for name in found.over]) <= size
 
     def compute(self, hint: str, primitive: str, dtype: DType, operands: Sequence[Operand]) -> Operand:
         """A primitive; computed at once where all operands are literals."""

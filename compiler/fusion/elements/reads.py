@@ -62,12 +62,15 @@ def one_hot(group: Elements, node: Node, which: int, place: ElementPlace, guards
     if isinstance(wanted, KernelConstant):
         if not 0 <= wanted.value < size:
             raise Incompatible
-        return group.body.cast(group.body.within(place[-1], wanted.value, wanted.value + 1), dtype)
+        return group.body.cast(group.body.within(place[-1], int(wanted.value), int(wanted.value) + 1), dtype)
+    position = group.body.position(place[-1])
+    if group.body.is_place_of(wanted, size, group.sizes):
+        return group.body.cast(group.body.compute("", "eq", BOOL, [position, wanted]), dtype)
     inside = Condition(index_value(wanted), 0, size)
     again = group.body.cast((yield group.element(classes, at, (*guards, inside))), INT64)
     if not group.body.loads_within(inside):
         raise Incompatible
-    hit = group.body.compute("", "eq", BOOL, [group.body.position(place[-1]), again])
+    hit = group.body.compute("", "eq", BOOL, [position, again])
     return group.body.cast(group.body.both(hit, group.body.compute("", "eq", BOOL, [again, wanted])), dtype)
 
 

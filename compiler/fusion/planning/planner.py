@@ -32,7 +32,7 @@ from .assemble import Split, assembled
 from .group import Group
 from .memory_views import layout_in_place, same_as, unturned, views_before
 from .placement import BEFORE, MemoryPlacement
-from .reductions import Reduction, is_of_rows
+from .reductions import Reduction, is_of_columns, is_of_rows
 from .roles import TAKES, NodeRoles, Supports, has_tensor
 from .tiles import Tile, Tiles
 
@@ -206,7 +206,8 @@ class Planner:
             self._steps.remove(group)
         shape = self.known[reduction.operand].shape
         group = self._new_group(shape)
-        if is_row or reduction.combine in POSITIONS:
+        is_whole = is_row or reduction.combine in POSITIONS
+        if is_whole or (self._tiles.leads_to(value, {shape}) and is_of_columns(shape, reduction.dims)):
             group.reduced = frozenset(group.axes[d] for d in reduction.dims)
         else:
             group.reduced = frozenset(group.axes[d] for d in self._rows_within(reduction, shape))

@@ -16,6 +16,10 @@ from ...types.dtypes import BOOL, FLOAT32, INT64, DType
 MIN_ROWS = 32
 MAX_COLUMNS = 16_384
 """A reduction of fewer rows, each longer than that, is shared among programs."""
+SIDE_BY_SIDE = 8192
+MAX_HEIGHT, LOW = 1024, 256
+"""Columns that programs reduce some side by side, each from top to bottom: the fewest, for which each program's stay in
+a cache up to a height; lower ones however few they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,18 @@ def is_of_rows(shape: tuple[int, ...], dims: Sequence[int]) -> bool:
     columns = prod(shape[d] for d in dims)
     rows = prod(shape[d] for d in real if d not in dims)
     return columns <= MAX_COLUMNS or rows >= MIN_ROWS
+
+
+def is_of_columns(shape: tuple[int, ...], dims: Sequence[int]) -> bool:
+    """Whether a program may reduce columns whole: over dimensions that follow each other, before others along which
+    elements lie side by side."""
+    real = [d for d, size in enumerate(shape) if size != 1]
+    if not dims or list(dims) != real[real.index(dims[0]) :][: len(dims)] or dims[-1] == real[-1]:
+        return False
+    height = prod(shape[d] for d in dims)
+    if height <= LOW:
+        return True
+    return height <= MAX_HEIGHT and prod(shape[d] for d in real if d not in dims) >= SIDE_BY_SIDE
 
 
 def _over(combine: Combine) -> Callable[[Node, Mapping[str, Any], Meta, Meta], Reduction | None]:

@@ -104,11 +104,11 @@ class Tiles:
         found: dict[Value, ReducedDims] = {}
         for value, reduction in self._reductions.items():
             dims = left.get(self._shape(reduction)) if reduction.dims else None
-            if dims is not None and value not in over and self._leads_to(value, {shape}):
+            if dims is not None and value not in over and self.leads_to(value, {shape}):
                 found[value] = frozenset(dims[d] for d in reduction.dims)
         return found
 
-    def _leads_to(self, value: Value, shapes: Set[Shape]) -> bool:
+    def leads_to(self, value: Value, shapes: Set[Shape]) -> bool:
         """Whether elements of one of some shapes follow from a value."""
         pending, seen = [value], {value}
         while pending:
@@ -124,7 +124,7 @@ class Tiles:
         would be read again, before others, and short ones before long ones."""
         dims: ReducedDims = frozenset()
         shapes = {self._known[self._reductions[value].operand].shape for value in over} | {space}
-        asked = {found for value, found in over.items() if self._leads_to(value, shapes)}
+        asked = {found for value, found in over.items() if self.leads_to(value, shapes)}
         left_over = 1 if len(set(over.values())) > 1 and self._takes_turns(over) else LEAST_PROGRAMS
         long = _too_long(space, set(over.values()), left_over)
         small = [found for found in set(over.values()) if found not in long]

@@ -31,6 +31,8 @@ FEW = ChunkLimits(programs=3, side_by_side=4, walking=4, rows=2, share=1, lanes=
 """Limits that sizes under twenty are on both sides of."""
 FEW_COLUMNS, FEW_ROWS, SHORT = 8, 3, 7
 """The same of the planner's thresholds: the most columns of a row, the fewest rows, what a program holds of a row."""
+FEW_SIDE_BY_SIDE, FEW_HIGH, FEW_LOW = 9, 8, 4
+"""The same of columns: the fewest side by side, the most that these are high, and that others are."""
 FEW_POINTS, FEW_PROGRAMS, FITTING = 256, 2, 128
 """The same of tiles: the most points, the fewest programs, and what is not more than a program holds after all."""
 DIFFERENTIATED = [True] * 5 + [False]
@@ -60,12 +62,15 @@ def planned_by(program: RowProgram, splits: Iterable[Split], dtype: DType = FLOA
 def few_elements() -> Iterator[Split]:
     """The planner with thresholds that small arrays reach; how it shares out reductions."""
     before = reductions.MIN_ROWS, reductions.MAX_COLUMNS, tiles.MOST_POINTS, tiles.LEAST_PROGRAMS, pieces.LEAST_POINTS
+    columns = reductions.SIDE_BY_SIDE, reductions.MAX_HEIGHT, reductions.LOW
     reductions.MIN_ROWS, reductions.MAX_COLUMNS = FEW_ROWS, FEW_COLUMNS
+    reductions.SIDE_BY_SIDE, reductions.MAX_HEIGHT, reductions.LOW = FEW_SIDE_BY_SIDE, FEW_HIGH, FEW_LOW
     tiles.MOST_POINTS, tiles.LEAST_PROGRAMS, pieces.LEAST_POINTS = FEW_POINTS, FEW_PROGRAMS, 1
     try:
         yield partial(split_reductions, limits=FEW, fits=_fits)
     finally:
         reductions.MIN_ROWS, reductions.MAX_COLUMNS = before[:2]
+        reductions.SIDE_BY_SIDE, reductions.MAX_HEIGHT, reductions.LOW = columns
         tiles.MOST_POINTS, tiles.LEAST_PROGRAMS, pieces.LEAST_POINTS = before[2:]
 
 
