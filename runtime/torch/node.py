@@ -8,6 +8,7 @@ that (`create_graph`), it is a recorded call like any other, with gradients for 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -415,7 +416,9 @@ def run_plainly(program: CompiledGraph, values: Sequence[Any], *, passes_on: boo
     if device == SYMBOLIC and _is_of_samples(program, values):
         return run_per_gradient(lambda sample: run_plainly(program, sample, passes_on=passes_on), values)
     if device != "cpu":
-        with torch.no_grad():
+        # Where no gradient is asked for, tracers see nothing of modes: what they record is differentiable later.
+        is_free = device == SYMBOLIC and not requires_grad(values)
+        with contextlib.nullcontext() if is_free else torch.no_grad():
             return step_of(program, (False,) * len(values)).on(device)(on_device(values))
     memory = TensorMemory()
     arrays = memory.arrays(values)

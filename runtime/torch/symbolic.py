@@ -74,12 +74,15 @@ class OpsRun:
 _INSTEAD = ["call the function on tensors with data; torch.compile, without `fullgraph`, leaves such a call to Python"]
 
 
-def in_ops_of_torch(graph: Graph) -> Graph:
-    """The graph, or a copy where it has ops that torch does not have: what the library says they are stands there."""
+def in_ops_of_torch(graph: Graph, *, draws: bool = True) -> Graph:
+    """The graph, or a copy where it has ops that torch does not have: what the library says they are stands there.
+
+    Of ops that draw random numbers too, down to the seeds of these, unless `draws`.
+    """
     if all(map(_is_traceable, graph.all_nodes())):
         return graph
     copied = graph.plain_copy()
-    decompose_for_kernels(copied, _is_left)
+    decompose_for_kernels(copied, _is_left if draws else _is_traceable)
     return copied
 
 

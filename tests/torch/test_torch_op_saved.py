@@ -9,6 +9,7 @@ import pytest
 import torch
 from op_cases import positive
 from torch.autograd import gradcheck, gradgradcheck
+from torch.utils.flop_counter import FlopCounterMode
 
 UNIT = gs.CompilationUnit("""
 def gated(x, w, scale: float = 0.5):
@@ -82,3 +83,27 @@ def test_derivatives_are_those_of_the_function(name: str) -> None:
         found, wanted = (torch.autograd.grad(total, inputs, create_graph=True) for total in totals)
     if name not in ("square", "helped"):
         assert gradcheck(through_halves, inputs) and gradgradcheck(through_halves, inputs)
+
+
+GATED = gs.CompilationUnit("""
+def gate(a, b):
+    s = torch.sigmoid(a)
+    def backward(grad):
+        return (grad * b * s * (1 - s)).sum_to_size(a.size()), (grad * s).sum_to_size(b.size())
+    return s * b, backward
+
+def mixed(x, w, v):
+    return gate(x @ w, x @ v)
+""")
+
+
+def test_sizes_that_a_backward_asks_for_are_no_work() -> None:
+    """Of the products of the forward, none is counted again: their sizes follow from those of the arguments."""
+    op = gs.torch_op(GATED.mixed, "op_saved::mixed")
+    x, w, v = (positive(*shape).requires_grad_() for shape in ((6, 4), (4, 3), (4, 3)))
+    with FlopCounterMode(display=False) as counter:
+        result = op(x, w, v)
+        forward = counter.get_total_flops()
+        result.sum().backward()
+    assert forward == 2 * 2 * 6 * 4 * 3
+    assert counter.get_total_flops() == 3 * forward

@@ -257,6 +257,21 @@ def test_what_the_library_defines_is_traced_where_nothing_is_recorded(name: str)
             np.testing.assert_allclose(mine.numpy(), theirs, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_is_exported_without_gradients_has_them_later(strict: bool) -> None:
+    """Sample arguments that require no gradient close none: the program has torch's ops, in no mode of their own."""
+
+    class Module(torch.nn.Module):
+        def forward(self, x: Any, w: Any) -> Any:
+            return UNIT.norm(x, w[0], w[1])
+
+    program = torch.export.export(Module(), (X.detach(), W.detach()), strict=strict)
+    assert "set_grad_enabled" not in str(program.graph)
+    x, w = X.detach().requires_grad_(), W.detach().requires_grad_()
+    found = torch.autograd.grad(program.module()(x, w).sum(), (x, w))
+    torch.testing.assert_close(found, torch.autograd.grad(UNIT.norm(x, w[0], w[1]).sum(), (x, w)))
+
+
 def test_a_lookup_is_exported_where_nothing_is_recorded() -> None:
     unit = gs.CompilationUnit("def f(ids, w):\n    return torch.tanh(F.embedding(ids, w))\n")
     ids, w = torch.tensor([0, 2, 1]), torch.linspace(-1, 1, 12).reshape(4, 3)

@@ -16,6 +16,7 @@ from ....compiler.ir.graph import Graph
 from ....compiler.ir.node import Node
 from ....compiler.ops.meta import UNKNOWN, Meta
 from ....compiler.ops.registry import OPS, Trait
+from ....compiler.passes.inline_functions import inline_functions
 from ....compiler.shapes.infer import infer
 from ...kernels.device_plan import DevicePlanner, is_walked
 from ...kernels.torch_ops import is_of_torch, without_autocast
@@ -28,14 +29,23 @@ from ..symbolic import Untraceable, in_ops_of_torch, tells_element
 from .open_shapes import results_of
 
 _SOME_SEED = 0
+_DATA_DECIDES = "what is in a tensor decides of the shape of a result, and there is nothing in it here"
+_ELSEWHERE = "call it outside of what is compiled; torch.compile, without `fullgraph`, ends its graph there"
 
 
 class ShapeRun:
     """A graph on tensors without elements."""
 
     def __init__(self, graph: Graph) -> None:
-        self._graph = in_ops_of_torch(graph)
+        self._given = graph
         self._plans: dict[torch.device, ExecutionPlan] = {}
+
+    @cached_property
+    def _graph(self) -> Graph:
+        """With what is called in it: no op of it is to stay unseen."""
+        copied = self._given.plain_copy()
+        inline_functions(copied)
+        return in_ops_of_torch(copied, draws=False)
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
         """New, contiguous tensors of the results' shapes. Untraceable where elements decide of these."""
@@ -81,9 +91,7 @@ class ShapeRun:
             return torch.empty(value.shape, dtype=torch_dtypes()[value.dtype], device=device)
         if isinstance(value, list):
             return [self._empty(item, device) for item in value]
-        message = "what is in a tensor decides of the shape of a result, and there is nothing in it here"
-        note = "call it outside of what is compiled; torch.compile, without `fullgraph`, ends its graph there"
-        raise Untraceable("R003", self._graph.title, message, span=self._graph.span, notes=[note])
+        raise Untraceable("R003", self._graph.title, _DATA_DECIDES, span=self._graph.span, notes=[_ELSEWHERE])
 
 
 class _ShapePlanner(DevicePlanner):
@@ -96,6 +104,8 @@ class _ShapePlanner(DevicePlanner):
         types = [value.type for value in node.inputs]
 
         def by_rule(*values: Any) -> Any:
+            if op.has(Trait.RANDOM):
+                return _SOME_SEED
             results = [self._made(result) for result in infer(op, [abstract(v, exact=False) for v in values], types)]
             return results[0] if len(results) == 1 else results
 
@@ -106,7 +116,9 @@ class _ShapePlanner(DevicePlanner):
             return torch.empty(result.shape, dtype=torch_dtypes()[result.dtype], device=self._device)
         if isinstance(result, list | tuple):
             return [self._made(item) for item in result]
-        return _SOME_SEED if result is UNKNOWN else result
+        if result is UNKNOWN:
+            raise Untraceable("R003", "", _DATA_DECIDES, notes=[_ELSEWHERE])
+        return result
 
 
 def _is_told(value: Any) -> bool:

@@ -18,7 +18,7 @@ import torch
 
 from ....compiler.autodiff import differentiate
 from ....compiler.autodiff.exchange import exchange_tensors
-from ....compiler.autodiff.gradient import residuals_of
+from ....compiler.autodiff.gradient import Gradient, residuals_of
 from ....compiler.ir.graph import Graph, backward_of
 from ....compiler.ir.node import Value
 from ....compiler.ops.meta import UNKNOWN, Meta, is_known
@@ -55,7 +55,7 @@ class Halves:
         self.exchange = exchange_tensors(differentiated.gradient, recomputes=not _has_pairs(program.graph))
         self.differentiated = differentiated
         gradient = differentiated.gradient
-        self._function, _ = program_of(function)
+        self._function = program
         self.inputs = gradient.f.inputs
         self.num_real = gradient.num_real_outputs
         self.saved = [i for i in self.exchange.kept if i >= self.num_real]
@@ -70,16 +70,13 @@ class Halves:
     @classmethod
     def of(cls, function: Compiled) -> Halves | None:
         """None where no result has a gradient, or an op on the way has none: asking for one is what fails then."""
-        program, _ = program_of(function)
-        key = tuple([is_differentiable(value.type) for value in program.graph.inputs])
-        if True not in key:
-            return None
         try:
-            # Optional arguments stay so: what runs is decided where it runs.
-            gradient = differentiate(prepare_gradient(program.graph), key)
+            gradient = _gradient_of(function)
         except CompileError:
             return None
-        return cls(function, Differentiated(gradient, program.name)) if any(gradient.active_outputs) else None
+        if gradient is None:
+            return None
+        return cls(function, Differentiated(gradient, program_of(function)[0].name))
 
     # --- what torch is told ---
 
@@ -125,8 +122,8 @@ class Halves:
         seed = next_seed() if self.draws else 0
         with _drawing(seed if self.draws else None):
             results = run_plainly(self._forward, values, passes_on=False)
-        results = self._forward_shapes.as_told(values, results)
-        results = with_own_memory(values, self._without_rest(results))
+        results = self._forward_shapes.as_told(values, self._without_rest(results))
+        results = with_own_memory(values, results)
         return [*results, torch.tensor(seed)] if self.draws else results
 
     def forward_by(self, run: HalfRun, values: Sequence[Any]) -> list[Any]:
@@ -134,12 +131,12 @@ class Halves:
         return run(self._forward, values)
 
     def forward_fake(self, values: Sequence[Any]) -> list[Any]:
-        results = self._without_rest(self._forward_shapes(values))
+        results = self._forward_shapes(values)
         return [*results, torch.empty((), dtype=torch.int64)] if self.draws else results
 
     @cached_property
     def _forward_shapes(self) -> ShapeRun:
-        return ShapeRun(self.exchange.forward)
+        return ShapeRun(self._function.graph if self.draws else self.exchange.forward)
 
     def _without_rest(self, results: list[Any]) -> list[Any]:
         """Where numbers are drawn, the whole forward runs, and what is saved beside the results is dropped."""
@@ -305,6 +302,25 @@ def _has_pairs(graph: Graph) -> bool:
     return copied.returns_closure or any(node.kind == "prim::CallFunction" for node in copied.all_nodes())
 
 
+def has_no_gradient(function: Compiled) -> bool:
+    """Whether no result of a function has a gradient, whatever its arguments require."""
+    try:
+        return _gradient_of(function) is None
+    except CompileError:
+        return False
+
+
+def _gradient_of(function: Compiled) -> Gradient | None:
+    """That of all floating tensors, where a result has one. CompileError where an op on the way has no formula."""
+    program, _ = program_of(function)
+    key = tuple([is_differentiable(value.type) for value in program.graph.inputs])
+    if True not in key:
+        return None
+    # Optional arguments stay so: what runs is decided where it runs.
+    gradient = differentiate(prepare_gradient(program.graph), key)
+    return gradient if any(gradient.active_outputs) else None
+
+
 def with_own_memory(values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
     """Results as an op of torch returns them: contiguous, each of memory that nothing else has."""
     seen: set[int] = set()
@@ -332,7 +348,7 @@ def _has_sizes(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(_has_sizes, value))
     if isinstance(value, torch.Tensor):
-        return kind_of(value) not in (SYMBOLIC, "meta")
+        return kind_of(value) != SYMBOLIC and not any(isinstance(size, torch.SymInt) for size in value.shape)
     return not isinstance(value, torch.SymInt | torch.SymBool | torch.SymFloat)
 
 

@@ -36,7 +36,7 @@ from ..symbolic import OpsRun, is_batchable
 from ..tensors import checked, has_tangent, requires_grad
 from .compile_keys import CompileKey
 from .fakes import ShapeRun
-from .halves import Halves, with_own_memory
+from .halves import Halves, has_no_gradient, with_own_memory
 from .launches import register_launches, run_traced
 from .nodes import OpCall, below_autograd, is_only_recorded, is_stand_in, record_backward, record_op
 from .policies import AutocastPolicy
@@ -177,11 +177,16 @@ class RegisteredOp:
         if has_tangent(values):
             return self.calls(args, kwargs)
         if torch.is_grad_enabled() and requires_grad(values):
-            if self.halves is None:
+            if self.halves is not None:
+                return returned(self._recorded(values)[: self.halves.num_real])
+            if not self._has_no_gradient:
                 return self.calls(args, kwargs)
-            return returned(self._recorded(values)[: self.halves.num_real])
         with below_autograd():
             return self.op(*args, **kwargs)
+
+    @cached_property
+    def _has_no_gradient(self) -> bool:
+        return has_no_gradient(self._function)
 
     # --- the halves ---
 
@@ -305,7 +310,7 @@ def _on_meta(value: Any) -> Any:
 def _is_plain(value: Any) -> bool:
     """Whether a value holds no tensor that is more than memory."""
     if type(value) in PLAIN:
-        return True
+        return not value.is_meta
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
     return not isinstance(value, torch.Tensor) or not has_dispatch(value)
