@@ -20,7 +20,7 @@ AREAS = {
     "torch.func and forward mode": ("transforms", "kernel_transforms"),
     "prepared calls, kernels": ("prepared", "prepared_cpu", "products", "kernels"),
     "torch.compile, export, make_fx": ("tracers",),
-    "gs.torch_op": ("op", "op_data", "op_draws", "op_saved", "launches"),
+    "gs.torch_op": ("op", "op_data", "op_saved", "launches"),
     "DTensor's rules": ("sharding",),
     "DDP, FSDP, tensor parallelism": ("distributed", "processes"),
 }
