@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
+from ..analysis.draws import is_random
 from ..formulas.library import compile_formula, formula, formula_name
 from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph
@@ -67,6 +68,31 @@ def decompose_for_kernels(graph: Graph, is_known: Callable[[Node], bool] = lambd
           return (%4)
     """
     return rewrite_nodes(graph, lambda node: None if is_known(node) else _replace(node, definition))
+
+
+def open_draws(graph: Graph) -> bool:
+    """Replace ops that draw random numbers by the seed that they draw and what is made of it, which kernels can.
+
+    Before:
+        graph f(%x : Tensor):
+          %1 : Tensor = aten::bernoulli(%x)
+          return (%1)
+    After:
+        graph f(%x : Tensor):
+          %1 : int = gs::seed()
+          %2 : List[int] = aten::size(%x)
+          %3 : None = prim::Constant[value=None]()
+          %4 : int = prim::Constant[value=0]()
+          %5 : Tensor[float32] = gs::uniform(%1, %2, %3, %4)
+          %6 : Tensor[bool] = aten::lt.Tensor(%5, %x)
+          %7 : int = prim::dtype(%x)
+          %8 : bool = prim::Constant[value=False]()
+          %9 : bool = prim::Constant[value=False]()
+          %10 : None = prim::Constant[value=None]()
+          %11 : Tensor = aten::to.dtype(%6, %7, %8, %9, %10)
+          return (%11)
+    """
+    return rewrite_nodes(graph, lambda node: _replace(node, definition) if is_random(node) else None)
 
 
 def _replace(node: Node, find: Callable[[Op], Callee | None]) -> Node | None:

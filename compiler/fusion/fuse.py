@@ -14,6 +14,7 @@ from ..autodiff.gradient import Gradient, residuals_of
 from ..ir.graph import Graph
 from ..ir.node import Node, Value
 from ..kernel_ir.layout import Layout
+from ..ops.families.random import SEEDED
 from ..ops.meta import UNKNOWN, Meta, OpenList, for_each
 from ..ops.registry import OPS, Trait
 from ..pipeline import run_recipe
@@ -26,7 +27,7 @@ from ..scheduling.split import split_reductions
 from ..specialize.close import close_sizes
 from ..types.open_floats import holds_open_float
 from ..types.open_sizes import closed
-from .decompose import decompose, decompose_for_kernels
+from .decompose import decompose, decompose_for_kernels, open_draws
 from .groups import Parts, create_fusion_groups
 from .join_slices import join_slices
 from .own_backwards import passes_own_backwards
@@ -47,8 +48,6 @@ MAX_ROUNDS = 8
 """Of taking ops apart: what an op is made of may have to be taken apart itself."""
 ArgumentFacts = Any
 """What is known of an argument: a Layout, the value of anything that is no tensor, or UNKNOWN."""
-
-SEEDED = frozenset(("gs::uniform", "gs::random_bits"))
 
 
 def is_free_in_kernel(node: Node) -> bool:
@@ -165,6 +164,7 @@ def fuse_groups(graph: Graph, arguments: Sequence[ArgumentFacts]) -> Parts | Non
     Each is a graph to `fuse` for the layouts that it meets. None where nothing stands between them.
     """
     copied = graph.plain_copy()
+    open_draws(copied)
     metas = _abstract(arguments)
     known = settle_for_kernels(copied, metas)
     if run_recipe(copied, "accumulate"):

@@ -34,6 +34,8 @@ def graphed(function: Callable[..., Any], /, *example: Any, warmups: int = WARMU
     - Results and gradients lie in the graph's memory: the next call overwrites them. A backward that needs results of
       an older call is refused, by torch or with R106; so is a second backward of one call.
     - There are first derivatives alone.
+    - Seeds that compiled code draws lie in the device's memory, which is filled before each replay: it draws what
+      `function` itself would, and its backward the same. What is captured draws none of the generator's.
     - What the host decides, it decides once. Numbers, shapes, dtypes, which tensors require a gradient and whether
       gradients are recorded are guards, asked outside the graph: a call of another kind is captured as well, up to
       MAX_GRAPHS kinds; those beyond run by `function` itself, of which one RuntimeWarning tells.
@@ -43,8 +45,8 @@ def graphed(function: Callable[..., Any], /, *example: Any, warmups: int = WARMU
 
     Raises: RuntimeFailure R003 without CUDA and for arguments that a graph cannot read anew, R106 where the function
     waits for what is in a tensor (a branch or a loop on data, an op whose result's shape depends on elements, a number
-    read out), draws random numbers on the host, writes to its arguments, gives results on another device, or with
-    gradients with respect to tensors that it holds.
+    read out), looks at a seed, seeds a generator, draws by torch's generator of the CPU, writes to its arguments, gives
+    results on another device, or with gradients with respect to tensors that it holds.
     """
     require_torch("gs.graphed")
     if not callable(function):

@@ -8,12 +8,14 @@ from typing import Any
 
 import torch
 
+from ...compiler.analysis.draws import runs_any
 from ...compiler.analysis.liveness import ALIASES, CONSTANTS
+from ...compiler.fusion.decompose import open_draws
 from ...compiler.fusion.groups import KIND
 from ...compiler.ir.constants import TensorConstant
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Node
-from ...compiler.ops.registry import OPS
+from ...compiler.ops.registry import OPS, Trait
 from ...compiler.types.dtypes import BY_CODE
 from ..plans.build import PlanCache
 from ..plans.interpreter import run_plan
@@ -47,7 +49,12 @@ def device_plan(graph: Graph, device: torch.device, group: GroupRunner | None = 
     """The plan of a graph on tensors of a device; `group` makes what runs a fusion group."""
 
     def planned(called: Graph, callees: PlanCache) -> ExecutionPlan:
-        return DevicePlanner(called.without_closure(), callees, device, group or _no_groups).build()
+        graph = called.without_closure()
+        if runs_any(graph, Trait.RANDOM):
+            # Of what torch would draw by itself, a backward and `gs.random` know nothing.
+            graph = graph.copy()
+            open_draws(graph)
+        return DevicePlanner(graph, callees, device, group or _no_groups).build()
 
     return planned(graph, PlanCache(planned))
 

@@ -16,6 +16,7 @@ from ...compiler.types.types import ListType, OptionalType, TensorType, Type
 from ..values.tensor_memory import memory_of
 from ..values.torch_dtypes import tensor_of
 from .capture import outside_of_capture
+from .torch_draws import SEEDED, drawn
 from .torch_forms import FORMS, is_of_floats, takes
 
 BOUND: dict[str, Callable[..., Any]] = {
@@ -47,6 +48,8 @@ def op_function(op: Op, device: torch.device) -> Callable[..., Any]:
     name = op.schema.full_name
     if _moves_values(op) and name not in FORMS:
         return op.evaluate
+    if name in SEEDED:
+        return drawn(op, device, lambda *arguments: _by_definition(op, arguments, device))
     function = _torch_function(op)
     if function is None:
         return lambda *arguments: _by_definition(op, arguments, device)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from threading import Lock
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from ...compiler.ops.draw import Draw
 
@@ -55,11 +55,25 @@ class Generator:
         return (state ^ (state >> 31)) >> 1
 
 
+class SeedSource(Protocol):
+    """What seeds come from."""
+
+    @property
+    def state(self) -> object:
+        """What its next seed follows from."""
+
+    def restart(self, seed: int) -> None:
+        """Go on as a generator that was made with this seed."""
+
+    def draw(self) -> Any:
+        """The next seed: an int, or one in memory."""
+
+
 PROCESS = Generator()
 """Seeded from the operating system until `manual_seed` is called."""
 _seeded = False
 """Whether it was called: from then on the process draws from its own generator, whatever else there is."""
-_LOCAL: ContextVar[Generator | None] = ContextVar("generator", default=None)
+_LOCAL: ContextVar[SeedSource | None] = ContextVar("generator", default=None)
 
 
 def manual_seed(seed: int) -> None:
@@ -72,10 +86,10 @@ def manual_seed(seed: int) -> None:
     """
     global _seeded
     seed = _checked(seed, "gs.random.manual_seed")
-    generator = _LOCAL.get()
-    if generator is None:
-        generator, _seeded = PROCESS, True
-    generator.restart(seed)
+    source = _LOCAL.get()
+    if source is None:
+        source, _seeded = PROCESS, True
+    source.restart(seed)
 
 
 @contextmanager
@@ -86,6 +100,21 @@ def local_seed(seed: int) -> Iterator[None]:
         yield
     finally:
         _LOCAL.reset(token)
+
+
+@contextmanager
+def drawing_from(source: SeedSource) -> Iterator[None]:
+    """In a `with` block: seeds that compiled code draws in this thread come from there."""
+    token = _LOCAL.set(source)
+    try:
+        yield
+    finally:
+        _LOCAL.reset(token)
+
+
+def draws_in_memory() -> bool:
+    """Whether seeds are drawn at present that the host does not know."""
+    return not isinstance(_LOCAL.get(), Generator | None)
 
 
 def reseeded(seed: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -119,7 +148,8 @@ def next_seed() -> int:
     """What `gs.seed()` gives in compiled code."""
     generator = _LOCAL.get()
     if generator is not None:
-        return generator.draw()
+        seed: int = generator.draw()
+        return seed
     torch = None if _seeded else sys.modules.get("torch")
     if torch is None or not hasattr(torch, "default_generator"):
         return PROCESS.draw()

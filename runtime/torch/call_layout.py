@@ -6,7 +6,7 @@ call has of its own besides tensors are numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -105,9 +105,15 @@ class CallLayout:
         return tuple(row)
 
     def remember(
-        self, ctx: Any, call: StepCall, tensors: Sequence[Any], row: Sequence[Any], gradients: ListedGradients
+        self,
+        ctx: Any,
+        call: StepCall,
+        tensors: Sequence[Any],
+        row: Sequence[Any],
+        gradients: ListedGradients,
+        seeds: Collection[int],
     ) -> ListedPlaces:
-        """Tell torch what `StepCall.remember` does."""
+        """Tell torch what `StepCall.remember` does. `seeds` are the captures that are some."""
         if self._without:
             ctx.mark_non_differentiable(*[row[i] for i in self._without])
         # What `set_materialize_grads` and `save_for_backward` do, without two calls.
@@ -121,7 +127,7 @@ class CallLayout:
             saved: list[Any] = []
             captures = moved([call.arguments[i] for i in call.step.captured_inputs], tensors, saved)
             captures += moved([call.outputs[i] for i in call.step.captured_outputs], row, saved)
-            key = key_of_layouts(captures)
+            key = key_of_captures(captures, seeds)
         given = None if call.step.pullback is None else KeptArguments.of(call.arguments, tensors)
         kept = ListedPlaces(call.step, captures, self._vjps, self._arguments, self._metadata, self._shapes, (), given)
         kept.frozen, kept.direct, kept.by_list = key, self.direct, gradients
@@ -154,6 +160,11 @@ class ListedPlaces(KeptPlaces):
                 row: list[Any] = found
                 return row
         return super().gradients(saved, given)
+
+
+def key_of_captures(captures: Sequence[NestedPlaces], seeds: Collection[int]) -> Hashable:
+    """Captures as a key, but for seeds, of which each call has its own."""
+    return key_of_layouts([[] if i in seeds else capture for i, capture in enumerate(captures)] if seeds else captures)
 
 
 def key_of_layouts(layouts: Any) -> Hashable:

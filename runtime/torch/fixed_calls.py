@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ..settings.modes import TOUCHED, usual_backend
-from .call_layout import CallLayout, Listed, key_of_layouts, places_of
+from .call_layout import CallLayout, Listed, key_of_captures, places_of
 from .devices import DeviceMemory, FixedRun
 from .node import NUMPY_DTYPE, GradscriptFunction, KeptPlaces, StepCall, is_transformed, named
 from .places import NestedPlaces, each, leaves_of, put_together, take_apart
@@ -61,7 +61,7 @@ class ListCall:
 
         What is kept follows from the kinds of arguments only where the host decides all.
         """
-        backward = self._found_backward(vjps, key_of_layouts(captures), values)
+        backward = self._found_backward(vjps, key_of_captures(captures, self.step.seeds_kept), values)
         return None if backward is None else backward.run(values)
 
     def row_of_gradients(self, kept: KeptPlaces, vjps: Sequence[Any], captures: Hashable, values: Sequence[Any]) -> Any:
@@ -150,7 +150,9 @@ class _FixedCall(StepCall):
 
     def remember(self, ctx: Any, tensors: Sequence[Any], row: Sequence[Any]) -> None:
         if self._layout is not None:
-            kept: KeptPlaces = self._layout.remember(ctx, self, tensors, row, self._call.row_of_gradients)
+            kept: KeptPlaces = self._layout.remember(
+                ctx, self, tensors, row, self._call.row_of_gradients, self._call.step.seeds_kept
+            )
         else:
             super().remember(ctx, tensors, row)
             kept = ctx.kept

@@ -8,6 +8,7 @@ from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ...compiler.fusion.seeds import open_inputs, open_lists
 from ...compiler.ir.graph import Graph
 from ...compiler.types.types import INT
 from ...lang.diagnostics import CompileError
@@ -66,6 +67,14 @@ class Step:
     def is_batchable(self) -> bool:
         """Whether ops of torch make up the outputs, none of which looks into a tensor to tell a number."""
         return is_batchable(self.graph)
+
+    @cached_property
+    def seeds_kept(self) -> frozenset[int]:
+        """What of the captures are seeds, and numbers like them, by which no backward is planned."""
+        if self._differentiated is None:
+            return frozenset()
+        backward, first = self._differentiated.gradient.df, len(self.input_vjps)
+        return frozenset([i - first for i in open_inputs(backward) | open_lists(backward) if i >= first])
 
     def on(self, device: str) -> DeviceRun:
         """What computes the outputs on another device."""

@@ -6,14 +6,17 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import gradscript as gs
 import numpy as np
 import pytest
+from gradscript.compiler.ops import OPS
 from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.ops.families.random import philox, uniform_at
 from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, FLOAT64, INT64
+from gradscript.runtime.settings.seeds_in_memory import SeedInMemory
 
 RUNS = [
     (0, 0, 4096),
@@ -138,3 +141,62 @@ def test_all_words_of_a_block_are_random() -> None:
         assert abs(ones - 0.5) < 0.002
     uniform = words / 2**32 - 0.5
     assert np.abs(np.corrcoef(uniform.T) - np.eye(4)).max() < 0.02
+
+
+@pytest.mark.parametrize("seed", [0, 1, 12345678901234567, 2**63 - 1, -7, 2**40 + 3])
+@pytest.mark.parametrize("size", [[], [1], [3, 7], [4096], [2, 0, 3]])
+def test_torch_draws_the_same_of_a_seed_that_lies_in_memory(seed: int, size: list[int]) -> None:
+    torch = pytest.importorskip("torch")
+    from gradscript.runtime.kernels.torch_ops import op_function
+
+    uniform, bits = (OPS.named(name) for name in ("gs::uniform", "gs::random_bits"))
+    held = SeedInMemory(torch.tensor(seed))
+    for subsequence in (0, 1, 2**32 - 1):
+        found = op_function(bits, torch.device("cpu"))(held, size, subsequence)
+        np.testing.assert_array_equal(found.numpy(), bits.evaluate(seed, size, subsequence))
+        for dtype in (None, FLOAT16, FLOAT64):
+            code = None if dtype is None else dtype.code
+            drawn = op_function(uniform, torch.device("cpu"))(held, size, code, subsequence)
+            expected = uniform.evaluate(seed, size, code, subsequence)
+            assert drawn.numpy().dtype == expected.dtype
+            np.testing.assert_array_equal(drawn.numpy(), expected)
+    for given in (([-1], None, 0), ([2], INT64.code, 0), ([2], None, -1)):
+        with pytest.raises(RuntimeError):
+            op_function(uniform, torch.device("cpu"))(held, *given)
+
+
+@pytest.mark.parametrize("seed", [0, 5, 2**63 - 1, -(2**63)])
+def test_seeds_in_memory_are_added_and_multiplied_as_ints_are(seed: int) -> None:
+    torch = pytest.importorskip("torch")
+    held = SeedInMemory(torch.tensor(seed))
+    pairs = [
+        (held + 7, seed + 7),
+        (7 - held, 7 - seed),
+        (held * (2**70 + 3), seed * (2**70 + 3)),
+        (3 * held - held, 3 * seed - seed),
+        (-held + True, -seed + 1),
+    ]
+    for found, expected in pairs:
+        assert int(found.memory) % 2**64 == expected % 2**64
+
+
+@pytest.mark.parametrize(
+    "looked",
+    [
+        lambda held: held + 0.5,
+        lambda held: held == 3,
+        lambda held: held < 3,
+        lambda held: {held: 1},
+        lambda held: held // 2,
+        lambda held: not held,
+        float,
+        int,
+        range,
+    ],
+)
+def test_nothing_else_of_the_host_takes_a_seed_in_memory(looked: Callable[[Any], Any]) -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match="SeedInMemory"):
+        looked(SeedInMemory(torch.tensor(5)))
+    with pytest.raises(TypeError, match="SeedInMemory"):
+        torch.ones(2) * SeedInMemory(torch.tensor(5))

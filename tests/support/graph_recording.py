@@ -21,7 +21,8 @@ from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.types.open_sizes import Symbols
 from gradscript.runtime.kernels import program, runner
 from gradscript.runtime.kernels.runner import KernelGraph, KernelGroup
-from gradscript.runtime.kernels.triton.kernel import TritonKernel
+from gradscript.runtime.kernels.triton.kernel import TritonKernel, within_int64
+from gradscript.runtime.settings.seeds_in_memory import SeedInMemory
 from gradscript.runtime.torch.graphs import driver, inputs, step
 from kernel_device import kernel_device
 from kernel_reference import run_written
@@ -110,14 +111,20 @@ class RecordingDriver:
 
     def launch(self, kernel: Any, tensors: Sequence[torch.Tensor], numbers: Sequence[float], stream: Any) -> None:
         """In the place of TritonKernel.launch."""
+        if any(isinstance(number, SeedInMemory) for number in numbers):
+            kernel, tensors, numbers = kernel.reading(tensors, numbers)
 
         def do() -> None:
             self.launches.append(kernel.kernel.name)
             _run(kernel.kernel, tensors, numbers)
 
-        do()
+        self.do(do)
+
+    def do(self, work: Done) -> None:
+        """Done now, and by each replay of what is captured."""
+        work()
         if self._recorded is not None:
-            self._recorded.append(do)
+            self._recorded.append(work)
 
 
 STREAM = 1234
@@ -131,7 +138,7 @@ def _direct(found: RecordingDriver, kernel: Any, aligned: tuple[bool, ...]) -> t
         count = len(kernel.kernel.buffers)
         assert given[count] == "sizes"
         found.at_addresses += 1
-        _run_at(kernel.kernel, aligned, given[:count], given[count + 1 :])
+        found.do(lambda: _run_at(kernel.kernel, aligned, given[:count], given[count + 1 :]))
 
     return (run, (1, 1, 1), ("behind",), ("sizes",), (), [], [])
 
@@ -156,7 +163,7 @@ def _tensor_at(buffer: Any, address: int) -> torch.Tensor:
 def _run(kernel: Any, tensors: Sequence[torch.Tensor], numbers: Sequence[float]) -> None:
     given = {b.name: tensor.detach().numpy() for b, tensor in zip(kernel.buffers, tensors, strict=True)}
     arrays = {buffer.name: given[buffer.name].copy() for buffer in kernel.inputs}
-    passed = {parameter.name: number for parameter, number in zip(kernel.parameters, numbers, strict=True)}
+    passed = {p.name: within_int64(number) for p, number in zip(kernel.parameters, numbers, strict=True)}
     found = run_kernel(kernel, arrays, passed)
     for buffer in kernel.outputs:
         written = run_written(kernel, buffer.name, arrays, passed)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gradscript.compiler.kernel_ir.index import axis, constant, value
 from gradscript.compiler.kernel_ir.kernel import Condition, Kernel, Role
+from gradscript.compiler.kernel_ir.read_numbers import with_numbers_read
 from gradscript.compiler.scheduling.schedule import LoopedRow, Row, Schedule, Tiled
 from gradscript.compiler.types.dtypes import (
     BFLOAT16,
@@ -281,6 +282,11 @@ def drawn(
     return k.build()
 
 
+def in_memory(kernel: Kernel) -> Kernel:
+    """The kernel reading the numbers that it would be passed."""
+    return with_numbers_read(kernel, [parameter.name for parameter in kernel.parameters])
+
+
 def any_all(rows: int = 31, columns: int = 67, dtype: DType = FLOAT32) -> Kernel:
     k = KernelBuilder("any_all", i=rows, j=(columns, "reduction"))
     k.input("x", dtype, (rows, columns))
@@ -487,6 +493,10 @@ GROUPS: dict[str, list[Case]] = {
         Case("every third number", drawn(step=3)),
         Case("numbers in a tile", drawn(8, 64, is_scaled=True), schedule=Tiled(4, 1, "i", 4, 32)),
         Case("numbers in tiles of two columns", drawn(8, 64, is_scaled=True), schedule=Tiled(4, 1, "i", 4, 2)),
+        Case("dropout by a seed in memory", in_memory(dropout())),
+        Case("numbers by a seed in memory", in_memory(drawn(first=3))),
+        Case("scaled by a number in memory", in_memory(chain((30, 70)))),
+        Case("halves scaled by a number in memory", in_memory(chain((30, 70), FLOAT16)), scale=2.0),
         Case("numbers, dynamic rows", dynamic(drawn(), "i")),
         Case("numbers, dynamic columns", dynamic(drawn(), "j")),
         Case("integers", integers(101)),
@@ -513,6 +523,7 @@ GROUPS: dict[str, list[Case]] = {
         *(Case(f"numbers, rows of {n}", drawn(5, n, reduced="j"), scale=40.0) for n in (61, 64, 128)),
         Case("numbers, several rows", drawn(5, 64, 4, reduced="j"), schedule=Row(4, 1, 4, 64), scale=40.0),
         Case("numbers, several odd rows", drawn(5, 61, 4, reduced="j"), schedule=Row(4, 1, 4, 64), scale=40.0),
+        Case("numbers by a seed in memory", in_memory(drawn(5, 61, reduced="j")), scale=40.0),
         Case("numbers of columns", drawn(5, 64, reduced="i"), scale=40.0),
         Case("cross entropy", cross_entropy(5, 61), scale=4.0),
         Case("sums of channels", outer_statistics(3, 5, 7), scale=4.0),
@@ -532,6 +543,7 @@ GROUPS: dict[str, list[Case]] = {
         Case("argmax, special", argmax(5, 150), special=True, schedule=LOOP),
         Case("any, all", any_all(3, 150), schedule=LOOP),
         *(Case(f"numbers, rows of {n}", drawn(3, n, reduced="j"), schedule=LOOP, scale=99.0) for n in (150, 152)),
+        Case("numbers by a seed in memory", in_memory(drawn(3, 150, reduced="j")), schedule=LOOP, scale=99.0),
         Case("numbers from 3", drawn(3, 152, 3, reduced="j"), schedule=LOOP, scale=99.0),
         Case("sums of channels", outer_statistics(3, 5, 27), schedule=LOOP, scale=4.0),
         Case("float64 softmax", softmax(3, 150, FLOAT64), schedule=LOOP),

@@ -26,15 +26,17 @@ from ..composite import composite
 from ..draw import draw_seed
 from ..registry import Trait, declare
 
+SEEDED = frozenset(("gs::uniform", "gs::random_bits"))
+"""Ops that make numbers of a seed."""
 ROUNDS = 10
-_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+PHILOX_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 """Of the words 0 and 2. Source: Salmon et al. 2011, as are the next two."""
-_WEYL = (0x9E3779B9, 0xBB67AE85)
+PHILOX_STEPS = (0x9E3779B9, 0xBB67AE85)
 """What the halves of the key grow by each round."""
 _LOW, _HALF = 0xFFFFFFFF, 32
 _TOGETHER = 1 << 16
 """Elements made at a time, a multiple of 4: their temporaries stay in the cache."""
-_UNIT = 4.6566127342e-10
+UNIT_OF_UNIFORM = 4.6566127342e-10
 """The largest float32 whose product with 2^31 is below 1."""
 
 
@@ -43,7 +45,7 @@ def philox(seed: int, counters: Array, subsequence: int = 0) -> Array:
     wide = counters.astype(np.uint64)
     key = [seed & _LOW, seed >> _HALF & _LOW]
     low, half = np.uint64(_LOW), np.uint64(_HALF)
-    first, second = map(np.uint64, _MULTIPLIERS)
+    first, second = map(np.uint64, PHILOX_MULTIPLIERS)
     words: list[Array] = [wide & low, wide >> half, np.full_like(wide, subsequence), np.zeros_like(wide)]
     for _ in range(ROUNDS):
         left, right = words[0] * first, words[2] * second
@@ -53,7 +55,7 @@ def philox(seed: int, counters: Array, subsequence: int = 0) -> Array:
             (left >> half) ^ words[3] ^ np.uint64(key[1]),
             left & low,
         ]
-        key = [(part + step) & _LOW for part, step in zip(key, _WEYL, strict=True)]
+        key = [(part + step) & _LOW for part, step in zip(key, PHILOX_STEPS, strict=True)]
     return np.stack(words, -1)
 
 
@@ -71,7 +73,7 @@ def uniform_at(seed: int, places: Array, subsequence: int = 0) -> Array:
 def _unit_interval(words: Array) -> Array:
     """A word's magnitude as a signed number, in units of 2^-31; a negative one means its complement, as in Triton."""
     signed = words.astype(np.uint32).view(np.int32)
-    return np.asarray((signed ^ (signed >> 31)).astype(np.float32) * np.float32(_UNIT))
+    return np.asarray((signed ^ (signed >> 31)).astype(np.float32) * np.float32(UNIT_OF_UNIFORM))
 
 
 def _integers(words: Array) -> Array:

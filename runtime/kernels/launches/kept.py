@@ -11,6 +11,7 @@ import torch
 
 from ...plans.interpreter import run_plan
 from ...plans.plan import ExecutionPlan
+from ...settings.random import draws_in_memory
 from ..failure import KernelFailure
 from .launch_list import LaunchList
 from .recording import GradientSum, Recording
@@ -58,7 +59,7 @@ class KeptList:
         return self._unlisted(values), None
 
     def _unlisted(self, values: Sequence[Any]) -> list[Any]:
-        if self._is_tried or not self._has_run:
+        if self._is_tried or not self._has_run or draws_in_memory():
             self._has_run = True
             return run_plan(self._plan, values)
         self._is_tried = True

@@ -22,6 +22,7 @@ from ....lang.light_dataclasses import replace
 from ...plans.interpreter import run_plan
 from ...plans.operations import STRUCTURAL, WRITES
 from ...plans.plan import BINARY, GENERAL, SPREAD, UNARY, Callees, ExecutionPlan
+from ...settings.seeds_in_memory import SeedInMemory
 from ...values.torch_dtypes import dtypes_of_torch
 from ..groups import GroupCall
 from .launch_list import LaunchList, flat_values
@@ -150,7 +151,7 @@ def _note(row: LaunchRow, node: Node, function: Callable[..., Any], values: Sequ
         raise Unlisted
     given, made = flat_values([*values]), flat_values([*result] if isinstance(result, list | tuple) else [result])
     tensors = [value for value in given if isinstance(value, torch.Tensor)]
-    numbers = [value for value in made if isinstance(value, int | float | str)]
+    numbers = [value for value in made if isinstance(value, int | float | str | SeedInMemory)]
     if op is not None and op.has(Trait.RANDOM) and numbers:
         if not isinstance(result, int):
             raise Unlisted

@@ -23,6 +23,7 @@ from ....compiler.codegen.triton.module import (
 )
 from ....compiler.kernel_ir.kernel import Kernel
 from ....compiler.kernel_ir.passed_sizes import passed_sizes
+from ....compiler.kernel_ir.read_numbers import with_numbers_read
 from ....compiler.scheduling.choose import choose_schedule
 from ....compiler.scheduling.schedule import Schedule
 from ....compiler.types.dtypes import Number
@@ -30,6 +31,7 @@ from ....compiler.types.open_sizes import closed, whole
 from ....lang.light_dataclasses import fields, replace
 from ...failures.failure import RuntimeFailure
 from ...settings.modes import AUTOTUNE
+from ...settings.seeds_in_memory import SeedInMemory
 from ..cache.folder import unusable
 from ..cache.private_files import UnsafeFolder
 from ..capture import is_captured, unrestricted
@@ -60,6 +62,15 @@ class Built:
         self.constants = {name: index(block) for name, block in constants(kernel, schedule).items()}
         self.configuration = configuration(schedule)
         self._compiled: dict[Hashable, Any] = {}
+        self._reading: dict[tuple[str, ...], Built] = {}
+
+    def reading(self, numbers: tuple[str, ...]) -> Built:
+        """The same with these parameters read from memory, each a buffer behind the others."""
+        with _BUILDING:
+            found = self._reading.get(numbers)
+            if found is None:
+                found = self._reading[numbers] = Built(with_numbers_read(self.kernel, numbers), self.schedule)
+            return found
 
     @cached_property
     def emitted(self) -> tuple[str, list[Number]]:
@@ -121,6 +132,7 @@ class TritonKernel:
             self._sizes += tuple(map(whole, self._built.emitted[1]))
         self._is_empty = not is_open and 0 in self._grid
         self._prepared: dict[tuple[bool, ...], Callable[..., None]] = {}
+        self._reading: dict[tuple[str, ...], TritonKernel] = {}
         self._tunes = AUTOTUNE.get() and not is_open
 
     def closed(self, atoms: Sequence[int]) -> TritonKernel:
@@ -128,7 +140,7 @@ class TritonKernel:
         found = copy(self)
         found._grid, found._sizes = closed(self._grid, atoms), closed(self._sizes, atoms)
         found._is_empty = 0 in found._grid
-        found._prepared = {}
+        found._prepared, found._reading = {}, {}
         return found
 
     @property
@@ -143,8 +155,12 @@ class TritonKernel:
         """
         if self._is_empty:
             return
+        if numbers and any(type(number) is SeedInMemory for number in numbers):
+            kernel, tensors, numbers = self.reading(tensors, numbers)
+            kernel.launch(tensors, numbers, stream)
+            return
         if self.is_interpreted:
-            self._built.interpret((*tensors, *self._sizes, *numbers), self._grid)
+            self._built.interpret((*tensors, *self._sizes, *map(within_int64, numbers)), self._grid)
             return
         # Numbers, and not tensors: for these Triton would ask the driver where each of them is.
         try:
@@ -153,7 +169,25 @@ class TritonKernel:
             raise _without_memory(self.kernel.name, error) from error
         aligned = tuple([not pointer % ALIGNMENT for pointer in pointers])
         run = self._prepared.get(aligned) or self._prepare(aligned, (*tensors, *self._sizes, *numbers))
-        run(*pointers, *self._sizes, *numbers, stream=stream)
+        try:
+            run(*pointers, *self._sizes, *numbers, stream=stream)
+        except OverflowError:
+            run(*pointers, *self._sizes, *map(within_int64, numbers), stream=stream)
+
+    def reading(
+        self, tensors: Sequence[torch.Tensor], numbers: Sequence[Any]
+    ) -> tuple[TritonKernel, Sequence[torch.Tensor], Sequence[float]]:
+        """The kernel that reads from memory what of the numbers is there, with what it is launched on."""
+        given = list(zip(self.kernel.parameters, numbers, strict=True))
+        held = {parameter.name: n.memory for parameter, n in given if type(n) is SeedInMemory}
+        kernel = self._reading.get(tuple(held))
+        if kernel is None:
+            kernel = copy(self)
+            kernel._built = self._built.reading(tuple(held))
+            kernel.kernel = kernel._built.kernel
+            kernel._prepared, kernel._reading = {}, {}
+            self._reading[tuple(held)] = kernel
+        return kernel, [*tensors, *held.values()], [n for parameter, n in given if parameter.name not in held]
 
     def direct(self, aligned: tuple[bool, ...]) -> tuple[Any, ...] | None:
         """What launches it at addresses aligned like this, once it was: what is called, with a grid, a stream, what
@@ -248,6 +282,11 @@ def _unwrapped(run: Any, programs: Grid, behind: tuple[Any, ...]) -> tuple[Calla
     ):
         return None
     return run.launch, known
+
+
+def within_int64(number: float) -> float:
+    """A number that is passed; of an int what it is modulo 2^64, as seeds are taken."""
+    return number if isinstance(number, float) else ((number + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 
 def _settled(schedule: Schedule) -> Schedule:

@@ -10,9 +10,11 @@ import torch
 
 from ....lang.source import Span
 from ...failures.failure import RuntimeFailure
-from ...settings.random import drawn_so_far
+from ...settings.random import drawing_from, drawn_so_far
+from ...settings.seeds_in_memory import SeedInMemory
 from .driver import Driver, Replay, has_driver
 from .inputs import Inputs, from_leaves, into_leaves
+from .seeds import GraphSeeds, NoReplay, TriedSeeds
 
 _WAITS = "synchronizing CUDA operation"
 """What torch's debug mode of synchronization says of a wait."""
@@ -46,7 +48,9 @@ class CapturedStep:
         self._given: Sequence[Any] = ()
         self.is_inside = driver.is_capturing
         """Whether what is done now becomes part of somebody else's graph."""
-        self._warm_up(driver, warmups)
+        device = next(leaf.device for leaf in leaves if has_driver(leaf))
+        forward, backward = self._warm_up(driver, warmups, device)
+        self._draws, self._draws_backward = GraphSeeds(forward, device), GraphSeeds(backward, device)
         self._capture(driver)
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
@@ -68,6 +72,7 @@ class CapturedStep:
         """The turn that this is: what a backward needs lies in the graph's memory until the next one."""
         self._turn += 1
         self._inputs.take(leaves)
+        self._draws.refill()
         self._forward()
         torch.autograd.graph.increment_version(self._row)
         return self._turn
@@ -94,6 +99,7 @@ class CapturedStep:
         if self._backward is None or not pairs:
             return [None] * len(self._inputs.differentiable)
         torch._foreach_copy_([seed for seed, _ in pairs], [g for _, g in pairs])
+        self._draws_backward.refill()
         self._backward()
         found = [gradient for gradient in self._gradients if gradient is not None]
         torch.autograd.graph.increment_version(found)
@@ -103,21 +109,19 @@ class CapturedStep:
 
     # --- captures ---
 
-    def _warm_up(self, driver: Driver, warmups: int) -> None:
-        """What is built, loaded and tuned by the first calls is none of the graph's."""
+    def _warm_up(self, driver: Driver, warmups: int, device: torch.device) -> tuple[int, int]:
+        """What is built, loaded and tuned by the first calls is none of the graph's. How many seeds each pass draws."""
+        counts = (0, 0)
         for turn in range(warmups):
             strictly = turn == warmups - 1
             before = drawn_so_far()
             try:
-                driver.warm_up(self._both, strictly=strictly)
-            except RuntimeFailure as failure:
-                if _WAITS in failure.message:
-                    raise self._waits(failure.span) from failure
-                raise
-            except RuntimeError as error:
-                if strictly and _WAITS in str(error):
-                    raise self._waits(self._span) from error
-                raise
+                counts = driver.warm_up(lambda: self._both(TriedSeeds(device)), strictly=strictly)
+            except Exception as error:
+                unfit = self._unfit(error, strictly=strictly)
+                if unfit is None:
+                    raise
+                raise unfit from error
             if drawn_so_far() != before:
                 message = "it draws random numbers on the host, and a replay would draw the same again"
                 raise self._refused(message, "draw them outside, and pass the tensor: a mask for dropout")
@@ -125,21 +129,44 @@ class CapturedStep:
         if written is not None:
             message = f"it writes to value {written + 1} of its arguments, of which a graph has a copy"
             raise self._refused(message, "return what is new, or let the function hold the tensor that it writes to")
+        return counts
 
     def _capture(self, driver: Driver) -> None:
         try:
-            self._forward, results = driver.capture(self._results_of_inputs)
+            with drawing_from(self._draws):
+                self._forward, results = driver.capture(self._results_of_inputs)
             self._results, self._result_structure = into_leaves(results)
             self._places = [i for i, leaf in enumerate(self._results) if isinstance(leaf, torch.Tensor)]
             row = [self._results[i] for i in self._places]
-            self._backward = self._captured_backward(driver, row)
-        except (RuntimeError, RuntimeFailure) as error:
-            told = error.message if isinstance(error, RuntimeFailure) else str(error)
-            if _CAPTURING not in told:
+            with drawing_from(self._draws_backward):
+                self._backward = self._captured_backward(driver, row)
+            for seeds in (self._draws, self._draws_backward):
+                seeds.check_all_drawn()
+        except Exception as error:
+            unfit = self._unfit(error, captures=True)
+            if unfit is None:
                 raise
-            raise self._refused(f"the device cannot capture it: {told.splitlines()[0]}") from error
+            raise unfit from error
         self._row = [tensor.detach() for tensor in row]
         self._results = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in self._results]
+
+    def _unfit(self, error: Exception, *, strictly: bool = False, captures: bool = False) -> RuntimeFailure | None:
+        """What says that an error comes of what a graph cannot hold; None for the function's own."""
+        is_failure = isinstance(error, RuntimeFailure)
+        told, span = (error.message, error.span) if isinstance(error, RuntimeFailure) else (str(error), self._span)
+        if SeedInMemory.__name__ in told:
+            message = "a seed that it draws is looked at by the host: kernels alone read it, anew at each replay"
+            note = "draw numbers from it, `gs.uniform(seed, size)`, or from sums and products of it and ints"
+            return RuntimeFailure("R106", self._name, message, span=span, notes=[note])
+        if isinstance(error, NoReplay) or isinstance(error.__cause__, NoReplay):
+            return self._refused(str(error if isinstance(error, NoReplay) else error.__cause__))
+        if not isinstance(error, RuntimeFailure | RuntimeError):
+            return None
+        if _WAITS in told and (strictly or is_failure) and not captures:
+            return self._waits(span)
+        if _CAPTURING in told and captures:
+            return self._refused(f"the device cannot capture it: {told.splitlines()[0]}")
+        return None
 
     def _captured_backward(self, driver: Driver, row: Sequence[Any]) -> Replay | None:
         wants = [self._records and tensor.requires_grad for tensor in row]
@@ -149,12 +176,16 @@ class CapturedStep:
         replay, self._gradients = driver.capture(lambda: self._gradients_of(row, self._seeds))
         return replay
 
-    def _both(self) -> None:
-        leaves, _ = into_leaves(self._results_of_inputs())
-        row = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        self._check(row)
-        if self._records and any(tensor.requires_grad for tensor in row):
-            self._gradients_of(row, [torch.zeros_like(t) if t.requires_grad else None for t in row])
+    def _both(self, seeds: TriedSeeds) -> tuple[int, int]:
+        """Both passes. How many seeds each draws."""
+        with drawing_from(seeds):
+            leaves, _ = into_leaves(self._results_of_inputs())
+            forward = seeds.count
+            row = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+            self._check(leaves, row)
+            if self._records and any(tensor.requires_grad for tensor in row):
+                self._gradients_of(row, [torch.zeros_like(t) if t.requires_grad else None for t in row])
+        return forward, seeds.count - forward
 
     def _results_of_inputs(self) -> Any:
         arguments = from_leaves(self._inputs.leaves, self._structure)
@@ -166,7 +197,9 @@ class CapturedStep:
         outputs, given = [tensor for tensor, _ in wanted], [seed for _, seed in wanted]
         return list(torch.autograd.grad(outputs, inputs, given, allow_unused=True))
 
-    def _check(self, row: Sequence[Any]) -> None:
+    def _check(self, leaves: Sequence[Any], row: Sequence[Any]) -> None:
+        if any(isinstance(leaf, SeedInMemory) for leaf in leaves):
+            raise self._refused("a seed that it draws is among its results", "return numbers that are drawn from it")
         for place, tensor in enumerate(row):
             if not has_driver(tensor):
                 message = f"tensor {place + 1} of its results is on {tensor.device}, where a replay computes nothing"

@@ -159,10 +159,20 @@ static int launch_by_python(Step *step, int is_told, uint64_t aligned, PyObject 
     return 0;
 }
 
+/* Whether what is passed are numbers, and not what kernels are to read from memory. */
+static int has_numbers(const Step *step, PyObject *slots)
+{
+    for (Py_ssize_t i = 0; i < step->numbers.count; ++i) {
+        PyObject *number = PyList_GET_ITEM(slots, step->numbers.at[i]);
+        if (!PyLong_Check(number) && !PyFloat_Check(number)) return 0;
+    }
+    return 1;
+}
+
 static int launch_at(Step *step, PyObject *slots, PyObject *stream)
 {
     const Py_ssize_t count = step->buffers.count;
-    if (count > MOST_BUFFERS || stream == Py_None) return launch_by_python(step, 0, 0, slots, stream);
+    if (count > MOST_BUFFERS || stream == Py_None || !has_numbers(step, slots)) return launch_by_python(step, 0, 0, slots, stream);
     PyObject *addresses[MOST_BUFFERS], *parts = NULL;
     uint64_t aligned = 0;
     Py_ssize_t found = 0;
@@ -180,8 +190,13 @@ static int launch_at(Step *step, PyObject *slots, PyObject *stream)
     for (Py_ssize_t i = 0; is_told && i < step->known; ++i)
         if (step->direct[i].aligned == aligned) parts = step->direct[i].parts;
     const int is_direct = parts && !has_hooks(parts);
-    const int failed = is_direct ? launch_directly(step, parts, addresses, slots, stream)
-                                 : launch_by_python(step, is_told && !parts, aligned, slots, stream);
+    int failed = is_direct ? launch_directly(step, parts, addresses, slots, stream)
+                           : launch_by_python(step, is_told && !parts, aligned, slots, stream);
+    if (failed && is_direct && PyErr_ExceptionMatches(PyExc_OverflowError)) {
+        /* An int beyond 64 bits: nothing was launched, and Python passes what it is modulo 2^64. */
+        PyErr_Clear();
+        failed = launch_by_python(step, 0, 0, slots, stream);
+    }
     for (Py_ssize_t i = 0; i < found; ++i) Py_DECREF(addresses[i]);
     return failed;
 }
