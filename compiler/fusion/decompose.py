@@ -19,6 +19,9 @@ from ..ops.composite import is_composite
 from ..ops.registry import OPS, Op, Trait
 
 PREFIX = "primitive_"
+WIDE = "wide_primitive_"
+"""What an op is where sums of squares are added up in float64. An op that has it is taken apart when its kernels are
+planned, and no sooner: only then is it known for what they are."""
 
 
 def decompose(graph: Graph) -> bool:
@@ -47,7 +50,13 @@ def decompose(graph: Graph) -> bool:
           %10 : Tensor = aten::div.Tensor(%exponential, %9)
           return (%10)
     """
-    return rewrite_nodes(graph, lambda node: _replace(node, primitive_definition))
+    return rewrite_nodes(graph, lambda node: _replace(node, _whatever_the_target))
+
+
+def decompose_for_target(*, wide: bool) -> Callable[[Graph], bool]:
+    """As `decompose`, and of variances and the like too: in float64 with `wide`, else in float32."""
+    find = _wide_definition if wide else primitive_definition
+    return lambda graph: rewrite_nodes(graph, lambda node: _replace(node, find))
 
 
 def decompose_for_kernels(graph: Graph, is_known: Callable[[Node], bool] = lambda node: False) -> bool:
@@ -118,6 +127,16 @@ def primitive_definition(op: Op) -> Callee | None:
         return None
     name = formula_name(op.schema, PREFIX)
     return compile_formula(name) if name is not None else definition(op)
+
+
+@cache
+def _wide_definition(op: Op) -> Callee | None:
+    name = formula_name(op.schema, WIDE)
+    return compile_formula(name) if name is not None else primitive_definition(op)
+
+
+def _whatever_the_target(op: Op) -> Callee | None:
+    return primitive_definition(op) if _wide_definition(op) is primitive_definition(op) else None
 
 
 @cache

@@ -17,6 +17,7 @@ from ..kernel_ir.layout import Layout
 from ..ops.families.random import SEEDED
 from ..ops.meta import UNKNOWN, Meta, OpenList, for_each
 from ..ops.registry import OPS, Trait
+from ..ops.scalar import WIDE_MOMENTS
 from ..pipeline import run_recipe
 from ..recompute import Policy
 from ..recompute.driver import recompute
@@ -25,9 +26,10 @@ from ..recompute.min_cut import minimum_cut
 from ..recompute.policy import is_light
 from ..scheduling.split import split_reductions
 from ..specialize.close import close_sizes
+from ..types.dtypes import FLOAT64
 from ..types.open_floats import holds_open_float
 from ..types.open_sizes import closed
-from .decompose import decompose, decompose_for_kernels, open_draws
+from .decompose import decompose, decompose_for_kernels, decompose_for_target, open_draws
 from .groups import Parts, create_fusion_groups
 from .join_slices import join_slices
 from .own_backwards import passes_own_backwards
@@ -320,7 +322,7 @@ def _planned(
     metas = _abstract(arguments)
     known = settle_for_kernels(graph, metas)
     require_straight(graph, known)
-    known = _to_parts(graph, metas, decompose, known=known)
+    known = _to_parts(graph, metas, decompose_for_target(wide=supports(WIDE_MOMENTS, FLOAT64)), known=known)
     if join_slices(graph, known):
         known = settle_for_kernels(graph, metas)
     # What open floats decided is decided; kernels are given what they are.

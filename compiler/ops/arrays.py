@@ -141,6 +141,13 @@ def refuse_bools(name: str, array: Array) -> None:
         raise RuntimeError(f"{name}() takes no bool tensor; convert it: `x.float()`")
 
 
+def refuse_whole_numbers(name: str, array: Array, *, but: Sequence[DType] = ()) -> None:
+    """RuntimeError for a tensor of bools or integers, where torch has the op for floats and the dtypes `but` alone."""
+    dtype = dtype_of(array)
+    if not dtype.is_floating and dtype not in but:
+        raise RuntimeError(f"{name}() takes no {dtype} tensor; convert it: `x.float()`")
+
+
 def widen(array: Array) -> Array:
     """A half array in float32, any other as it is."""
     return cast(array, compute_dtype(dtype_of(array)))

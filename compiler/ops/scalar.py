@@ -190,6 +190,9 @@ def _as_kind(node: Scalar, kind: OperandKind) -> Scalar:
 
 PRIMITIVES: dict[str, Primitive] = {}
 """Every primitive by name: what an emitter has to have a text for."""
+WIDE_MOMENTS = "wide moments"
+"""Not a primitive, but asked of a target in their place: whether it is to add up squares of float32 in float64, as
+torch does on processors. On a GPU torch does not, and there float64 may cost 64 times as much."""
 
 
 def _primitive(

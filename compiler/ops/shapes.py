@@ -120,6 +120,11 @@ def promoted_when_broadcast(a: Arguments) -> DType:
     return reduce(promote, [tensor.dtype for tensor in list(a.tensors())[:2]])
 
 
+def promoted_whatever_ranks(a: Arguments) -> DType:
+    """The common dtype of all tensors, which are broadcast before anything is computed of them."""
+    return reduce(promote, [tensor.dtype for tensor in a.tensors()])
+
+
 def of_leaves(a: Arguments) -> DType:
     """The common dtype of the numbers in lists, of the first argument."""
     dtypes: list[DType] = []

@@ -30,6 +30,7 @@ from ..types.types import (
     Type,
     VariableType,
     is_tensor,
+    leaf_of,
     strip_optional,
 )
 
@@ -187,7 +188,9 @@ def _match(schema: FunctionSchema, arguments: Sequence[Argued], convert: int) ->
             sources.append(Default())
             continue
         conversion = _fit(arguments[index].value, argument, bound, convert)
-        if conversion is Fitting.TO_INT and _takes_no_bool(schema):
+        # Where a number is wanted torch takes bools, but for the step of `trapezoid`.
+        is_refused = conversion is Fitting.TO_INT or (argument.name == "dx" and arguments[index].value.type == BOOL)
+        if is_refused and _takes_no_bool(schema):
             conversion = None
         if conversion is None:
             actual = arguments[index].value.type
@@ -237,8 +240,12 @@ def _packed_start(schema: FunctionSchema, arguments: Sequence[Argued], positiona
 
 
 def _takes_no_bool(schema: FunctionSchema) -> bool:
-    """Whether a bool stands for no int: in torch's own functions, not in Python's or a user's."""
-    return schema.name.startswith("aten::") and bool(schema.returns) and is_tensor(schema.returns[0].type)
+    """Whether a bool stands for no int: in torch's own functions of tensors, not in Python's or a user's."""
+    return (
+        schema.name.startswith(("aten::", "gs::"))
+        and bool(schema.returns)
+        and is_tensor(leaf_of(schema.returns[0].type))
+    )
 
 
 def _fit(value: Value, argument: Argument, bound: Bindings, convert: int) -> Fitting | None:

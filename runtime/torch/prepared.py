@@ -212,7 +212,8 @@ class NodeCall:
             row = each(row[: self._num_real], memory.owned) + each(row[self._num_real :], memory.shared)
         without = self._without if self._without is not None else self._find_without(row)
         if without:
-            ctx.mark_non_differentiable(*[row[i] for i in without])
+            # What a branch that was not taken would have kept is None.
+            ctx.mark_non_differentiable(*[row[i] for i in without if row[i] is not None])
         # What `set_materialize_grads` and `save_for_backward` do, without two calls.
         ctx.materialize_grads = False
         ctx.to_save = (*self._saved_inputs(values), *self._saved_outputs(row))
@@ -231,9 +232,11 @@ class NodeCall:
         return KeptArguments.of(layouts, [values[i] for i in self._tensors])
 
     def _find_without(self, row: TorchValues) -> list[int]:
-        """The places of outputs that have no gradient."""
+        """The places of outputs that have no gradient, whichever branches a call takes."""
         found = [
-            i for i, tensor in enumerate(row) if TensorPlace(i) not in self._outputs or not tensor.is_floating_point()
+            i
+            for i, tensor in enumerate(row)
+            if TensorPlace(i) not in self._outputs or (tensor is not None and not tensor.is_floating_point())
         ]
         self._without = found
         return found

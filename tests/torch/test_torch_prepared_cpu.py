@@ -241,3 +241,35 @@ def test_settings_hold() -> None:
     gs.compiler_debug.reset_counters()
     UNIT.swiglu(x, g)
     assert gs.compiler_debug.counters()["plan_cache_misses"] == 0
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_what_a_branch_not_taken_would_have_kept_is_not_there(backend: str) -> None:
+    unit = gs.CompilationUnit("""
+def f(a, b, n: int):
+    if n == 0:
+        return a.clone()
+    joined = torch.cat([b, a * 2])
+    if n > 1:
+        joined = torch.tanh(joined)
+    return joined * joined
+
+def g(a, b, n: int):
+    return torch.diff(a, n, 0, b)
+""")
+
+    def eager(a: torch.Tensor, b: torch.Tensor, n: int) -> torch.Tensor:
+        joined = torch.cat([b, a * 2])
+        return a.clone() if n == 0 else (torch.tanh(joined) if n > 1 else joined) ** 2
+
+    with gs.settings.backend(backend):
+        for n in (0, 0, 1, 1, 2, 2, 0, 1):
+            for function, wanted in ((unit.f, eager), (unit.g, lambda a, b, n: torch.diff(a, n, 0, b))):
+                given = [draw(2, 3), draw(2, 3, seed=1)]
+                found = function(*given, n)
+                torch.testing.assert_close(found, wanted(*given, n))
+                mine, theirs = (
+                    torch.autograd.grad(result.sum(), given, allow_unused=True, materialize_grads=True)
+                    for result in (found, wanted(*given, n))
+                )
+                torch.testing.assert_close(mine, theirs)

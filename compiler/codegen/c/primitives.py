@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....lang.light_dataclasses import dataclass
-from ...ops.scalar import PRIMITIVES
+from ...ops.scalar import PRIMITIVES, WIDE_MOMENTS
 from ...types.dtypes import (
     BFLOAT16,
     BOOL,
@@ -200,7 +200,7 @@ def supports(primitive: str, dtype: DType) -> bool:
     """
     if primitive in _DIVISIONS and not dtype.is_floating:
         return False
-    return primitive in ("number", "largest", "lowest") or _found(primitive, dtype) is not None
+    return primitive in ("number", "largest", "lowest", WIDE_MOMENTS) or _found(primitive, dtype) is not None
 
 
 def power(exponent: Number) -> CSpelling | None:

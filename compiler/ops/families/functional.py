@@ -27,11 +27,11 @@ for _schema in (
     " float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
     "gs::functional_unfold(Tensor input, int[2] kernel_size, int[2] dilation=[1, 1], int[2] padding=[0, 0],"
     " int[2] stride=[1, 1]) -> Tensor",
-    "gs::lp_pool1d(Tensor input, float norm_type, int[1] kernel_size, int[1] stride=[],"
+    "gs::lp_pool1d(Tensor input, Scalar norm_type, int[1] kernel_size, int[1] stride=[],"
     " bool ceil_mode=False) -> Tensor",
-    "gs::lp_pool2d(Tensor input, float norm_type, int[2] kernel_size, int[2] stride=[],"
+    "gs::lp_pool2d(Tensor input, Scalar norm_type, int[2] kernel_size, int[2] stride=[],"
     " bool ceil_mode=False) -> Tensor",
-    "gs::lp_pool3d(Tensor input, float norm_type, int[3] kernel_size, int[3] stride=[],"
+    "gs::lp_pool3d(Tensor input, Scalar norm_type, int[3] kernel_size, int[3] stride=[],"
     " bool ceil_mode=False) -> Tensor",
     *(
         f"gs::max_unpool{rank}d(Tensor input, Tensor indices, int[{rank}] kernel_size, int[{rank}] stride=[],"

@@ -32,6 +32,21 @@ CALLS = [
     *(f"torch.topk({a}, 2)[0]" for a in "mx"),
     *(f"F.binary_cross_entropy({a} / 4, {b})" for a in "x" for b in ("m", "m.double()", "m.float()", "i")),
     *(f"F.binary_cross_entropy_with_logits(x, {b})" for b in ("m", "m.double()")),
+    *(
+        f"torch.{name}({a}, dx={n})"
+        for name in ("trapezoid", "cumulative_trapezoid")
+        for a in "xi"
+        for n in ("True", "2")
+    ),
+    *(f"torch.chunk(x, {n})[0]" for n in ("True", "2")),
+    *(f"torch.{op}(x, 1, {n})[0]" for op in ("chunk", "split") for n in ("False", "0")),
+    *(f"x.unbind({n})[0]" for n in ("False", "0")),
+    *(f"torch.stack([x, x], {n})" for n in ("False", "0")),
+    *(f"F.softmin(x, {n})" for n in ("False", "0")),
+    *(f"F.normalize(x, 2.0, {n})" for n in ("False", "0")),
+    *(f"x.sum(dim={n})" for n in ("False", "0", "[False]", "[0]")),
+    *(f"x.reshape({n})" for n in ("[True, 3]", "[1, 3]", "True, 3")),
+    *(f"torch.where(m, {a}, {b})" for a in ("x", "True", "1") for b in ("i", "True", "0")),
 ]
 
 

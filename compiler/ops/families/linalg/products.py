@@ -6,10 +6,11 @@ Source: torch's documentation of each op.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 from ....ops import rules, shapes
-from ....types.dtypes import BOOL, DType, Number
+from ....types.dtypes import BOOL, DType, Number, promote
 from ....types.lazy_numpy import np
 from ....types.types import TensorType, Type
 from ...arguments import ShapeRule
@@ -138,8 +139,12 @@ def _added(name: str, multiply: Callable[[Array, Array], Array]) -> Callable[...
     """`beta * self + alpha * multiply(left, right)`; beta = 0 ignores self, NaN and infinities included."""
 
     def evaluate(self: Array, left: Array, right: Array, beta: Number, alpha: Number) -> Array:
-        _require_one_dtype("add of a product", self, left, right)
-        dtype = dtype_of(left)
+        if name == "addr":
+            dtype = reduce(promote, map(dtype_of, (self, left, right)))
+            self, left, right = (cast(given, dtype) for given in (self, left, right))
+        else:
+            _require_one_dtype("add of a product", self, left, right)
+            dtype = dtype_of(left)
         beta, alpha = (_factor(name, factor, dtype) for factor in (beta, alpha))
         term = multiply(widen(left), widen(right))
         term = term if alpha == 1 else term * np.asarray(alpha, term.dtype)
@@ -322,6 +327,7 @@ for _name, _operands, _multiply, _rank, _shape in _SUMS_OF_PRODUCTS:
         traits=_M,
         result=rules.agreed(0, 1, 2, rank=_rank),
         shape=_shape,
+        dtype=shapes.promoted_whatever_ranks if _name == "addr" else None,
         fits=product_shapes.have_ranks,
     )
 

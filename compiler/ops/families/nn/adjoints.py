@@ -12,8 +12,9 @@ from math import prod
 from typing import Any
 
 from ....ops import rules, shapes
+from ....types.dtypes import INT64
 from ....types.lazy_numpy import np
-from ...arrays import Array, cast, dtype_of, widen
+from ...arrays import Array, cast, dtype_of, refuse_whole_numbers, widen
 from ...registry import Trait, declare
 from ..indexing_scatter import sum_rows
 from ..linalg.libraries import library_product
@@ -120,6 +121,7 @@ def _conv_transposed(
         raise RuntimeError(
             f"conv_transpose{rank}d: expected operands of one dtype, but got {dtypes}; convert with .to()"
         )
+    refuse_whole_numbers(f"conv_transpose{rank}d", input, but=[INT64])
     steps, pad, extra, spread = (expanded(sizes, rank) for sizes in (stride, padding, output_padding, dilation))
     if input.ndim not in (rank + 1, rank + 2) or input.shape[-rank - 1] != weight.shape[0] or weight.shape[0] % groups:
         raise RuntimeError(

@@ -12,7 +12,7 @@ from ....ops import fitting, rules, shapes
 from ....types.dtypes import BOOL
 from ....types.lazy_numpy import np
 from ...arguments import Arguments, Shape, ShapeRule
-from ...arrays import Array, cast, dtype_of, result_dtype, widen
+from ...arrays import Array, cast, compute_dtype, dtype_of, float_dtype, refuse_bools, result_dtype, widen
 from ...dims import along, wrap_dim
 from ...registry import Trait, declare
 from ..linalg.products import product
@@ -65,9 +65,12 @@ def _cosine_similarity(x1: Array, x2: Array, dim: int, eps: float) -> Array:
 
 
 def _pairwise_distance(x1: Array, x2: Array, p: float, eps: float, keepdim: bool) -> Array:
-    dtype = require_float("pairwise_distance", result_dtype(x1, x2))
-    difference = widen(cast(x1, dtype)) - widen(cast(x2, dtype)) + np.asarray(eps, widen(cast(x1, dtype)).dtype)
-    return vector_norm(difference, p, -1, keepdim, dtype)
+    refuse_bools("pairwise_distance", x1)
+    refuse_bools("pairwise_distance", x2)
+    shared = result_dtype(x1, x2)
+    dtype = float_dtype(shared)
+    difference = widen(cast(widen(cast(x1, shared)) - widen(cast(x2, shared)), compute_dtype(dtype)))
+    return vector_norm(difference + np.asarray(eps, difference.dtype), p, -1, keepdim, dtype)
 
 
 def _require_mask_fits(mask: Shape, scores: Shape) -> None:
@@ -161,7 +164,7 @@ _SIMPLE: tuple[tuple[str, _Evaluate, rules.TypeRule, ShapeRule], ...] = (
     (
         "aten::pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=1e-06, bool keepdim=False) -> Tensor",
         _pairwise_distance,
-        rules.agreed(0, 1),
+        rules.floating(rules.agreed(0, 1)),
         _pairwise_distance_shape,
     ),
 )

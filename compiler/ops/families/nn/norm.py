@@ -1,7 +1,8 @@
 """Normalization: layer, root-mean-square, group, instance and batch.
 
-Statistics are computed in float64 and rounded once. Values are immutable, so batch_norm never updates running
-statistics: pass new ones in where a loop needs them. Source: torch's documentation of each op.
+Statistics are computed in float64 and rounded once, but within the range that they have in torch. Values are
+immutable, so batch_norm never updates running statistics: pass new ones in where a loop needs them. Source: torch's
+documentation of each op.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ....types.lazy_numpy import np
 from ...arguments import Arguments, Shape, Shapes
 from ...arrays import Array, cast, dtype_of
 from ...registry import Trait, declare
-from ..reductions.reductions import require_float
+from ..reductions.reductions import require_float, single, summed_singly
 
 _R = Trait.REDUCTION
 
@@ -26,10 +27,11 @@ def _standardized(
 
     With an eps of 0, a variance of 0 has the rstd 1 / 0, or 0 if that is asked for.
     """
+    dtype, count = dtype_of(array), max(prod(array.shape[a] for a in axes), 1)
     wide = array.astype(np.float64)
-    mean = np.mean(wide, axis=axes, keepdims=True) if array.size else np.sum(wide, axis=axes, keepdims=True)
+    mean = summed_singly(wide, axes, dtype) / count
     centred = wide - mean
-    variance = np.sum(np.square(centred), axis=axes, keepdims=True) / max(prod(array.shape[a] for a in axes), 1)
+    variance = summed_singly(np.square(single(centred, dtype)), axes, dtype) / count
     shifted = variance + eps
     rstd = 1.0 / np.sqrt(np.where(shifted == 0, np.inf, shifted) if zero_for_flat else shifted)
     return centred * rstd, mean, rstd
@@ -114,7 +116,7 @@ def _rms_norm(input: Array, normalized_shape: Sequence[int], weight: Array | Non
     axes = _inner_axes("rms_norm", input, normalized_shape, weight)
     wide = input.astype(np.float64)
     epsilon = float(np.finfo(np.float64 if dtype.itemsize == 8 else np.float32).eps) if eps is None else eps
-    mean_square = np.sum(np.square(wide), axis=axes, keepdims=True) / max(prod(normalized_shape), 1)
+    mean_square = summed_singly(np.square(single(input, dtype)), axes, dtype) / max(prod(normalized_shape), 1)
     return cast(_affine(wide / np.sqrt(mean_square + epsilon), weight, None), dtype)
 
 

@@ -12,12 +12,12 @@ from math import floor, prod
 from typing import Any
 
 from ....ops import rules, shapes
+from ....types.dtypes import BOOL, UINT8
 from ....types.lazy_numpy import np
 from ...arguments import Arguments, Shape
-from ...arrays import Array, cast, dtype_of, widen
+from ...arrays import Array, cast, dtype_of, refuse_whole_numbers, widen
 from ...registry import Trait, declare
 from ..indexing_scatter import sum_rows
-from ..reductions.reductions import require_float
 from . import window_shapes
 from .adjoints import adaptive_avg_pool_backward, add_windows
 from .window_shapes import Extent, exactly
@@ -118,8 +118,7 @@ def _interpolate(
     rank = input.ndim - 2
     _check_mode(rank, mode, align_corners, antialias)
     target = resized(input.shape[2:], size, scale_factor, recompute_scale_factor)
-    if mode in _BY_POSITION:
-        require_float("interpolate", dtype_of(input))
+    refuse_whole_numbers("interpolate", input, but=() if mode in _BY_POSITION else [UINT8])
     if mode == "area":
         return adaptive_avg_pool(rank)(input, [new for new, _ in target])
     if not all((*input.shape[2:], *(new for new, _ in target))):
@@ -165,6 +164,7 @@ def _adaptive_max_pool(rank: int) -> Callable[[Array, Extent], tuple[Array, Arra
     def evaluate(self: Array, output_size: Extent) -> tuple[Array, Array]:
         if self.ndim not in (rank + 1, rank + 2):
             raise RuntimeError(f"adaptive_max_pool{rank}d: expected {rank + 1} or {rank + 2} dims, got {self.shape}")
+        refuse_whole_numbers(f"adaptive_max_pool{rank}d", self)
         plane = self.shape[self.ndim - rank :]
         bins = exactly(output_size, rank)
         at = np.zeros((1,) * (2 * rank), np.int64)
@@ -198,6 +198,7 @@ def _im2col(self: Array, kernel_size: Extent, dilation: Extent, padding: Extent,
     kernel, spread, pad, steps = (exactly(sizes, 2) for sizes in (kernel_size, dilation, padding, stride))
     if self.ndim not in (3, 4):
         raise RuntimeError(f"unfold: expected 3 or 4 dimensions, but the shape is {self.shape}")
+    refuse_whole_numbers("unfold", self, but=[BOOL])
     batch = self if self.ndim == 4 else self[None]
     view = windows(constant_pad(batch, [pad[1], pad[1], pad[0], pad[0]], 0), kernel, steps, spread)
     places = prod(view.shape[2:4])
@@ -220,6 +221,7 @@ def _col2im(
     places = [(g - d * (k - 1) - 1) // s + 1 for g, d, k, s in zip(grown, spread, kernel, steps, strict=True)]
     if self.ndim not in (2, 3) or self.shape[-2] % prod(kernel) or self.shape[-1] != prod(places):
         raise RuntimeError(f"fold: columns of shape {self.shape} do not fit kernel {kernel} and {prod(places)} places")
+    refuse_whole_numbers("fold", self, but=[BOOL])
     columns = widen(self).reshape(*self.shape[:-2], self.shape[-2] // prod(kernel), *kernel, *places)
     total = add_windows(lambda at: columns[..., *at, :, :], grown, kernel, steps, spread)  # type: ignore[arg-type]
     return cast(constant_pad(total, [-pad[1], -pad[1], -pad[0], -pad[0]], 0), dtype_of(self))

@@ -10,10 +10,10 @@ from math import prod
 from typing import Any
 
 from ....ops import rules
-from ....types.dtypes import Number
+from ....types.dtypes import INT64, Number
 from ....types.lazy_numpy import np
 from ...arguments import Arguments
-from ...arrays import Array, cast, dtype_of, element, widen
+from ...arrays import Array, cast, dtype_of, element, refuse_bools, refuse_whole_numbers, widen
 from ...registry import Trait, declare
 from ..linalg.libraries import library_product
 from ..reductions.reductions import require_float
@@ -28,6 +28,8 @@ def _pad(self: Array, pad: Sequence[int], mode: str, value: float | None) -> Arr
         raise RuntimeError(f"pad: {list(pad)} does not give two widths for each of the last dims of {self.shape}")
     if mode == "constant":
         return constant_pad(self, pad, 0 if value is None else value)
+    if mode != "circular":
+        refuse_bools(f"pad, mode {mode!r},", self)
     result = self
     for axis, places in _padded_axes(self.shape, pad, mode):
         result = np.take(result, places, axis)
@@ -115,6 +117,7 @@ def convolution_of_rank(rank: int) -> Callable[..., Array]:
         if input.dtype != weight.dtype or (bias is not None and bias.dtype != input.dtype):
             dtypes = " and ".join(str(dtype_of(a)) for a in (input, weight, bias) if a is not None)
             raise RuntimeError(f"conv{rank}d: expected operands of one dtype, but got {dtypes}; convert with .to()")
+        refuse_bools(f"conv{rank}d", input)
         batch = input if input.ndim == rank + 2 else input[None]
         steps, spread = expanded(stride, rank), expanded(dilation, rank)
         padded = constant_pad(batch, conv_padding(padding, weight.shape[2:], steps, spread), 0)
@@ -157,7 +160,8 @@ def _avg_pool(rank: int) -> Callable[..., Array]:
         count_include_pad: bool,
         divisor_override: int | None = None,
     ) -> Array:
-        dtype = require_float("avg_pool", dtype_of(self))
+        refuse_whole_numbers(f"avg_pool{rank}d", self, but=[INT64])
+        dtype = dtype_of(self)
         if divisor_override == 0:
             raise RuntimeError(f"avg_pool{rank}d: divisor_override must not be 0")
         kernel, steps, ones, pad, extra = pooling(self.shape, rank, kernel_size, stride, padding, 1, ceil_mode)
@@ -165,7 +169,8 @@ def _avg_pool(rank: int) -> Callable[..., Array]:
         padded = constant_pad(constant_pad(widen(self), pad, 0), extra, 0)
         totals = np.sum(windows(padded, kernel, steps, ones), axis=axes, dtype=np.float64)
         counts = averaged_counts(self.shape[self.ndim - rank :], kernel, steps, pad, extra, count_include_pad)
-        return cast(totals / (counts if divisor_override is None else divisor_override), dtype)
+        means = totals / (counts if divisor_override is None else divisor_override)
+        return cast(means if dtype.is_floating else np.trunc(means), dtype)
 
     return evaluate
 
@@ -194,6 +199,8 @@ def _max_pool_with_indices(rank: int) -> Callable[..., tuple[Array, Array]]:
         dilation: Extent,
         ceil_mode: bool,
     ) -> tuple[Array, Array]:
+        if rank == 1:
+            refuse_whole_numbers("max_pool1d", self)
         kernel, steps, spread, pad, extra = pooling(self.shape, rank, kernel_size, stride, padding, dilation, ceil_mode)
         plane = self.shape[self.ndim - rank :]
         lowest = -np.inf if dtype_of(self).is_floating else np.iinfo(self.dtype).min

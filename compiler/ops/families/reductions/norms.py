@@ -14,14 +14,14 @@ from ...arrays import Array, cast, dtype_of, refuse_bools, result_dtype, widen
 from ...composite import composite
 from ...dims import Dims, axes_of, count
 from ...registry import Trait, declare
-from .reductions import require_float
+from .reductions import require_float, single, summed_singly
 from .shapes import reduced
 
 _R = Trait.REDUCTION
 
 
 def vector_norm(self: Array, order: Number, dim: Dims, keepdim: bool, dtype: DType) -> Array:
-    """The norm of `order`, added up in float64 and rounded once."""
+    """The norm of `order`, of powers in float32 where torch's are, and within the range of that."""
     axes = axes_of(dim, self.ndim)
     if (order == inf or order < 0) and count(self, axes) == 0:
         raise RuntimeError(f"norm of order {order} over dims {list(axes)} of an empty tensor {self.shape}: no identity")
@@ -30,9 +30,9 @@ def vector_norm(self: Array, order: Number, dim: Dims, keepdim: bool, dtype: DTy
         return cast((np.max if order > 0 else np.min)(size, axis=axes, keepdims=keepdim), dtype)
     if order == 0:
         return cast(np.sum(size != 0, axis=axes, keepdims=keepdim), dtype)
-    size = size.astype(np.float64)
-    powers = size if order == 1 else np.square(size) if order == 2 else np.power(size, order)
-    total = np.sum(powers, axis=axes, keepdims=keepdim)
+    size = single(size, dtype)
+    powers = size if order == 1 else np.square(size) if order == 2 else np.power(size, size.dtype.type(order))
+    total = summed_singly(powers, axes, dtype, keepdim=keepdim)
     return cast(total if order == 1 else np.sqrt(total) if order == 2 else np.power(total, 1.0 / order), dtype)
 
 

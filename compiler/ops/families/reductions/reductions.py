@@ -33,6 +33,17 @@ def accumulate(fold: Callable[..., Any], array: Array, axes: tuple[int, ...], ke
     return np.asarray(fold(wide, axis=axes, dtype=accumulator(dtype), keepdims=keepdim))
 
 
+def single(array: Array, dtype: DType) -> Array:
+    """What squares and powers of `dtype` are computed in where torch does so in float32: all but float64."""
+    return array.astype(np.float64 if dtype.itemsize == 8 else np.float32)
+
+
+def summed_singly(array: Array, axes: tuple[int, ...], dtype: DType, *, keepdim: bool = True) -> Array:
+    """A sum within the range of float32 where torch adds up in that, of all but float64; exact as one in float64 is."""
+    total = np.sum(array, axis=axes, dtype=np.float64, keepdims=keepdim)
+    return np.asarray(single(total, dtype).astype(np.float64))
+
+
 def total_dtype(array: Array, code: int | None) -> DType:
     """The dtype of a sum: the one asked for, else int64 for integers and bool."""
     dtype = dtype_of(array)
@@ -68,7 +79,8 @@ def _whole(reduce: Callable[..., Any]) -> Callable[..., Any]:
 def _mean(self: Array, dim: Dims, keepdim: bool, dtype: int | None) -> Array:
     target = require_float("mean", BY_CODE[dtype] if dtype is not None else dtype_of(self))
     axes = axes_of(dim, self.ndim)
-    return cast(np.true_divide(accumulate(np.sum, self, axes, keepdim, target), count(self, axes)), target)
+    total = summed_singly(widen(cast(self, target)), axes, target, keepdim=keepdim)
+    return cast(np.true_divide(total, count(self, axes)), target)
 
 
 def _prod(self: Array, dim: Dims, keepdim: bool, dtype: int | None) -> Array:
@@ -84,7 +96,8 @@ def _nanmean(self: Array, dim: Dims, keepdim: bool, dtype: int | None) -> Array:
     target = require_float("nanmean", BY_CODE[dtype] if dtype is not None else dtype_of(self))
     axes = axes_of(dim, self.ndim)
     counts = np.count_nonzero(~_isnan(self), axis=axes, keepdims=keepdim)
-    return cast(np.true_divide(accumulate(np.sum, _without_nan(self), axes, keepdim, target), counts), target)
+    total = summed_singly(widen(cast(_without_nan(self), target)), axes, target, keepdim=keepdim)
+    return cast(np.true_divide(total, counts), target)
 
 
 def _isnan(array: Array) -> Array:
