@@ -121,7 +121,8 @@ def _conv_transposed(
         raise RuntimeError(
             f"conv_transpose{rank}d: expected operands of one dtype, but got {dtypes}; convert with .to()"
         )
-    refuse_whole_numbers(f"conv_transpose{rank}d", input, but=[INT64])
+    if input.size:
+        refuse_whole_numbers(f"conv_transpose{rank}d", input, but=[INT64])
     steps, pad, extra, spread = (expanded(sizes, rank) for sizes in (stride, padding, output_padding, dilation))
     if input.ndim not in (rank + 1, rank + 2) or input.shape[-rank - 1] != weight.shape[0] or weight.shape[0] % groups:
         raise RuntimeError(

@@ -117,7 +117,8 @@ def convolution_of_rank(rank: int) -> Callable[..., Array]:
         if input.dtype != weight.dtype or (bias is not None and bias.dtype != input.dtype):
             dtypes = " and ".join(str(dtype_of(a)) for a in (input, weight, bias) if a is not None)
             raise RuntimeError(f"conv{rank}d: expected operands of one dtype, but got {dtypes}; convert with .to()")
-        refuse_bools(f"conv{rank}d", input)
+        if input.size:
+            refuse_bools(f"conv{rank}d", input)
         batch = input if input.ndim == rank + 2 else input[None]
         steps, spread = expanded(stride, rank), expanded(dilation, rank)
         padded = constant_pad(batch, conv_padding(padding, weight.shape[2:], steps, spread), 0)
@@ -199,8 +200,6 @@ def _max_pool_with_indices(rank: int) -> Callable[..., tuple[Array, Array]]:
         dilation: Extent,
         ceil_mode: bool,
     ) -> tuple[Array, Array]:
-        if rank == 1:
-            refuse_whole_numbers("max_pool1d", self)
         kernel, steps, spread, pad, extra = pooling(self.shape, rank, kernel_size, stride, padding, dilation, ceil_mode)
         plane = self.shape[self.ndim - rank :]
         lowest = -np.inf if dtype_of(self).is_floating else np.iinfo(self.dtype).min
@@ -232,8 +231,14 @@ def place_of_largest(flat: Array, inside: Array) -> Array:
     return np.where(np.take_along_axis(is_nan, first, -1), last, first)
 
 
-def _first(evaluate: Callable[..., tuple[Array, Array]]) -> Callable[..., Array]:
-    return lambda *arguments: evaluate(*arguments)[0]
+def _max_pool(rank: int) -> Callable[..., Array]:
+    def evaluate(self: Array, *sizes: Any) -> Array:
+        if rank == 1:
+            # In torch this one is no max_pool2d of rows.
+            refuse_whole_numbers("max_pool1d", self)
+        return _max_pool_with_indices(rank)(self, *sizes)[0]
+
+    return evaluate
 
 
 def adaptive_avg_pool(rank: int) -> Callable[[Array, Extent], Array]:
@@ -284,7 +289,6 @@ for _rank in (1, 2, 3):
     _n, _zeros, _ones = f"int[{_rank}]", [0] * _rank, [1] * _rank
     _sizes = f"Tensor self, {_n} kernel_size, {_n} stride=[], {_n} padding={_zeros}"
     _divisor = ", int? divisor_override=None" if _rank > 1 else ""
-    _max_pool = _max_pool_with_indices(_rank)
     declare(
         f"aten::avg_pool{_rank}d({_sizes}, bool ceil_mode=False, bool count_include_pad=True{_divisor}) -> Tensor",
         _avg_pool(_rank),
@@ -294,7 +298,7 @@ for _rank in (1, 2, 3):
     )
     declare(
         f"aten::max_pool{_rank}d({_sizes}, {_n} dilation={_ones}, bool ceil_mode=False) -> Tensor",
-        _first(_max_pool),
+        _max_pool(_rank),
         traits=Trait.REDUCTION,
         result=rules.same(),
         shape=window_shapes.pool,
@@ -302,7 +306,7 @@ for _rank in (1, 2, 3):
     declare(
         f"aten::max_pool{_rank}d_with_indices({_sizes}, {_n} dilation={_ones}, bool ceil_mode=False)"
         " -> (Tensor, Tensor)",
-        _max_pool,
+        _max_pool_with_indices(_rank),
         traits=Trait.REDUCTION,
         result=rules.results(rules.same(), rules.indices),
         shape=window_shapes.pool,
