@@ -77,10 +77,23 @@ def _holds_whole(kernel: Kernel, columns: int, limits: Limits) -> bool:
     each = -(-next_power(columns) // (WARP * limits.max_warps))
     if is_tiled(kernel) and not kernel.with_role("serial"):
         return words_alive(kernel, at_least=True, each=each) * each <= room_of_tile(next_power(columns), limits)[1]
+    if each >= limits.many_points and _is_crowded(kernel, columns, each, limits):
+        return False
     is_shared = bool(kernel.with_role("serial")) and not _is_beyond_shared(kernel, next_power(columns), limits)
     return _held_words(kernel, next_power(columns), limits, at_least=True) * each <= (
         limits.registers if is_shared else limits.held_registers
     )
+
+
+def _is_crowded(kernel: Kernel, columns: int, each: int, limits: Limits) -> bool:
+    """Whether assemblers would not do with the registers that there are, as they take many points of a thread at once:
+    they widen halves when they are loaded, and functions want registers for several points."""
+    words = words_alive(kernel, widened=True)
+    if kernel.with_role("serial"):
+        is_shared = not _is_beyond_shared(kernel, next_power(columns), limits)
+        return not is_shared and max(words, loaded_words(kernel, widened=True)) * each > limits.held_registers
+    most = limits.crowded if words * each <= limits.held_registers else limits.crowded_halves
+    return _work(kernel, limits) > most
 
 
 def room_of_tile(points: int, limits: Limits = LIMITS) -> tuple[int, int]:

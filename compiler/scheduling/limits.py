@@ -28,6 +28,12 @@ class Limits:
     """32-bit registers of a thread that values may take."""
     held_registers: int = 88
     """The same of a whole row, which comes from memory by registers: what is walked comes by way of shared memory."""
+    many_points: int = 64
+    """Points of a row for each thread, of which assemblers take many at once."""
+    crowded: int = 24
+    crowded_halves: int = 16
+    """Primitives of such a point, functions counted several times, above which a row is not held; the same where
+    halves, once they are widened, take more registers than there are."""
     addressing: int = 40
     """Registers beside them, for addresses and temporaries."""
     all_registers: int = 215

@@ -23,17 +23,17 @@ from .strides import next_power
 from .tiles import is_tiled
 
 
-def words_alive(kernel: Kernel, *, at_least: bool = False, each: int = 0) -> float:
+def words_alive(kernel: Kernel, *, at_least: bool = False, each: int = 0, widened: bool = False) -> float:
     """32-bit words of one point's values that wait for others at once, 1 at least.
 
     Of a tile, what lies along some of its axes is of as many words as there are points along the others; `at_least`
     where each of them has it in the same thread, which has so many points, `each`, if that is said, and one word of a
-    value at least.
+    value at least. Halves are a word each if they are `widened` when they are loaded.
     """
     tile = _tile(kernel)
     carried = _carried(kernel)
     shares = _shares(kernel) if at_least else {}
-    words = _words(kernel, shares, 1 / each if each else 0)
+    words = _words(kernel, shares, 1 / each if each else 0, widened=widened)
     ignored = carried | _used_up(kernel)
     last_use = {name: position for position, s in enumerate(kernel.body) for name in used_names(s)}
     waited_for = last_use.keys() - ignored
@@ -48,7 +48,9 @@ def words_alive(kernel: Kernel, *, at_least: bool = False, each: int = 0) -> flo
             most = max(most, sum(alive.values()) + drawing)
         if isinstance(statement, Definition) and statement.axes & tile and statement.name in waited_for:
             alive[statement.name] = words[statement.name]
-    return max(most + sum(words[name] for name in carried), _loaded_first(kernel, _words(kernel, shares)), 1)
+    return max(
+        most + sum(words[name] for name in carried), _loaded_first(kernel, _words(kernel, shares, widened=widened)), 1
+    )
 
 
 def _loaded_first(kernel: Kernel, words: Mapping[str, float]) -> float:
@@ -60,7 +62,7 @@ def _loaded_first(kernel: Kernel, words: Mapping[str, float]) -> float:
     return sum(words[s.name] for s in needed if isinstance(s, Load) and s.axes & _tile(kernel))
 
 
-def _words(kernel: Kernel, shares: Mapping[str, float], least: float = 0) -> dict[str, float]:
+def _words(kernel: Kernel, shares: Mapping[str, float], least: float = 0, *, widened: bool = False) -> dict[str, float]:
     """32-bit words of each value for one point of the tile, by the share that a point along an axis has of it, of which
     one has so much at least."""
     found: dict[str, float] = {}
@@ -72,7 +74,7 @@ def _words(kernel: Kernel, shares: Mapping[str, float], least: float = 0) -> dic
             halves.add(statement.name)
         is_half = statement.name in halves or (isinstance(statement, Cast) and statement.operand in halves)
         found[statement.name] = max(_share(statement, shares), least) * (
-            0.5 if is_half else -(-statement.dtype.itemsize // 4)
+            0.5 if is_half and not widened else -(-statement.dtype.itemsize // 4)
         )
     return found
 
@@ -91,9 +93,9 @@ def _shares(kernel: Kernel) -> dict[str, float]:
     return {axis.name: 1 / next_power(axis.size) for axis in kernel.with_role("reduction")}
 
 
-def loaded_words(kernel: Kernel, *, at_least: bool = False) -> float:
-    """32-bit words that one point of the tile loads; `at_least` as above."""
-    tile, words = _tile(kernel), _words(kernel, _shares(kernel) if at_least else {})
+def loaded_words(kernel: Kernel, *, at_least: bool = False, widened: bool = False) -> float:
+    """32-bit words that one point of the tile loads; `at_least` and `widened` as above."""
+    tile, words = _tile(kernel), _words(kernel, _shares(kernel) if at_least else {}, widened=widened)
     return sum(words[s.name] for s in kernel.body if isinstance(s, Load) and s.axes & tile)
 
 

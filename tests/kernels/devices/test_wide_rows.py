@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import gradscript as gs
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -27,9 +28,12 @@ KERNELS = {
     "generalized_jsd_forward": 32_768,
     "layer_norm_backward": 16_384,
     "rms_norm_backward": 32_768,
+    "softcapped_cross_entropy_forward": 32_768,
 }
 """Functions and their passes, and columns: a weight beside the row, three loops over it, two rows held, a row of one
-number, two rows walked, rows in parts beside two sums and one."""
+number, two rows walked, rows in parts beside two sums and one, two functions of each point."""
+HALVES = ("softcapped_cross_entropy_forward", "kl_divergence_forward", "total_variation_forward")
+"""The same of 32,768 columns of halves, of which two rows are walked."""
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -41,6 +45,16 @@ def test_nothing_spills(name: str) -> None:
     assert kernels
     for info in kernels:
         assert info.compile("sm_80" if function.startswith("smoothed") else "sm_90").spills == 0, info.name
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("name", HALVES)
+def test_nothing_of_halves_spills(name: str, dtype: Any) -> None:
+    function = name.removesuffix("_forward")
+    unit = next(unit for unit in map(gs.load, sorted(FOLDER.glob("*.grad"))) if function in unit.functions)
+    listing = unit[function].kernels(*(_zeros(given, dtype) for given in ARGUMENTS[function](512, 32_768)))
+    for info in listing.forward:
+        assert info.compile("sm_90").spills == 0, info.name
 
 
 @pytest.mark.parametrize(
@@ -55,5 +69,5 @@ def test_backwards_of_wide_rows_move_what_narrow_ones_do(name: str) -> None:
         assert len(listing.backward) == 2
 
 
-def _zeros(given: Any) -> Any:
-    return np.zeros(given.shape, np.int64 if isinstance(given, Classes) else np.float32)
+def _zeros(given: Any, dtype: Any = np.float32) -> Any:
+    return np.zeros(given.shape, np.int64 if isinstance(given, Classes) else dtype)
