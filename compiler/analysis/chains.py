@@ -24,8 +24,9 @@ def far_reaching(
     known: Mapping[Value, Any],
     is_computed: Callable[[Node], bool],
     is_worth: Callable[[Node], bool] = lambda node: True,
+    most: int = MOST,
 ) -> set[Node]:
-    """The nodes whose results follow from more tensors than MOST, as far as that `is_worth` a tensor of its own.
+    """The nodes whose results follow from more tensors than `most`, as far as that `is_worth` a tensor of its own.
 
     `is_computed` says which nodes can be computed in passing; what others give is in memory, and so is what is given.
     """
@@ -42,11 +43,11 @@ def far_reaching(
         taken = frozenset[Value]().union(*(sources.get(value, {value}) for value in node.inputs))
         size = max(map(nbytes, node.outputs), default=0)
         large = [value for value in taken if size and nbytes(value) >= size]
-        if len(large) > MOST and is_worth(node):
+        if len(large) > most and is_worth(node):
             found.add(node)
             continue
         # More than these say nothing more of what follows, and would make a long sum's work grow with its square.
-        largest = nlargest(MOST + 1, large, key=nbytes)
+        largest = nlargest(most + 1, large, key=nbytes)
         sources.update(dict.fromkeys(node.outputs, frozenset(largest)))
     return found
 

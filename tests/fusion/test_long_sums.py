@@ -1,4 +1,4 @@
-"""Sums of many parameters are planned in a time that grows with how many there are, not with their square."""
+"""Sums and chains of many tensors: time and text grow with how many there are, not with their square."""
 
 from __future__ import annotations
 
@@ -25,3 +25,17 @@ def test_work_grows_with_the_number_of_parameters(steps: Callable[[Callable[[], 
 def test_a_sum_of_many_is_one_kernel() -> None:
     (kernel,) = planned(100)()  # type: ignore[misc] # a listing's
     assert kernel.bytes_read == 100 * 32
+
+
+def statements(length: int) -> int:
+    """Of the kernels for the gradients of a chain in its tensors, and for theirs."""
+    text = (
+        "def f(x, ws: List[Tensor]):\n    h = x\n    for w in ws:\n        h = torch.tanh(h * w)\n    return h.sum()\n"
+    )
+    gradients = gs.grad(gs.CompilationUnit(text).f, argnums=(0, 1))
+    listing = gradients.kernels(np.ones(8), [np.ones(8)] * length)
+    return sum(len(each.kernel.body) for each in [*listing.forward, *listing.backward])
+
+
+def test_the_text_of_a_chain_to_second_order_grows_with_its_length() -> None:
+    assert statements(28) < 3 * statements(14)

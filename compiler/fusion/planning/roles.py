@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from ...analysis.chains import far_reaching
 from ...ir.graph import Graph
 from ...ir.kinds import KindTrait, has
-from ...ir.node import Node, Value
+from ...ir.node import Node, Use, Value
 from ...ir.rewrite import CONSTANT
 from ...ops.meta import Meta, is_known
 from ...types.dtypes import DType
@@ -22,6 +23,10 @@ from .uniform import UniformDims
 Supports = Callable[[str, DType], bool]
 TAKES = ("prim::ListUnpack", "aten::__getitem__.t")
 """Tensors out of a list."""
+MOST_READ_AGAIN = 16
+"""Tensors that a value is computed from wherever it is needed, within what one kernel may read. With no limit the end
+of a long chain would be computed from its beginning by each kernel that stores some of it, and the text of them all
+would grow with the square of its length."""
 
 
 class NodeRoles:
@@ -59,13 +64,32 @@ class NodeRoles:
 
         def is_worth(node: Node) -> bool:
             users = [place.get(use.user, 0) for value in node.outputs for use in value.uses]
-            is_one_tensor = len(node.outputs) == 1 and is_tensor(node.output.type)
-            return is_one_tensor and max(users, default=0) > behind[node]
+            return self._is_one_tensor(node) and max(users, default=0) > behind[node]
 
-        return far_reaching(nodes, self._memory.known, self._is_drawn, is_worth)
+        known, shared = self._memory.known, self._stored_from(nodes)
+        kept = far_reaching(nodes, known, self._is_drawn, is_worth)
+        return kept | far_reaching(nodes, known, self._is_drawn, shared.__contains__, MOST_READ_AGAIN)
+
+    def _stored_from(self, nodes: Sequence[Node]) -> set[Node]:
+        """Nodes with one tensor from which more is stored, reduced or passed on than one value."""
+        needed: dict[Node, frozenset[Use]] = {}
+        for node in reversed(nodes):
+            uses = [use for value in node.outputs for use in value.uses]
+            found = frozenset[Use]().union(
+                *(needed[use.user] if use.user in needed and self._is_drawn(use.user) else {use} for use in uses)
+            )
+            # Two say as much as more.
+            needed[node] = frozenset(islice(found, 2))
+        return {node for node, found in needed.items() if len(found) > 1 and self._is_one_tensor(node)}
+
+    @staticmethod
+    def _is_one_tensor(node: Node) -> bool:
+        return len(node.outputs) == 1 and is_tensor(node.output.type)
 
     def _is_drawn(self, node: Node) -> bool:
         """Whether kernels compute an element of what a node gives wherever they need it; a sum of nothing is one."""
+        if node.kind in TAKES and node.inputs[0] in self._memory.lists:
+            return False
         if node in self._memory.rules:
             return True
         reduction = self._memory.reductions.get(node.output) if len(node.outputs) == 1 else None
