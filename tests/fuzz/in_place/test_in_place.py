@@ -9,100 +9,19 @@ was given goes into its lists (`optional_programs.py`, `optional_list_programs.p
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from functools import partial
-from typing import Any, Optional
 
 import gradscript as gs
 import in_place_programs as programs
-import nested_list_programs
-import numpy as np
-import optional_list_programs
-import optional_programs
 import pytest
-import torch
 from amounts import some
+from beside_torch import compare_gradients, outcome, written
 from gradscript.compiler.ir.node import walk
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
-X = np.array([[0.3, -1.2, 0.7], [1.1, 0.4, -0.6], [-0.2, 0.9, 1.5]])
-W = np.array([[-0.5, 0.8, 0.1], [0.6, -0.9, 1.3], [0.2, -1.1, 0.4]])
 SEEDS = range(some(300))
-GRADIENT_SEEDS = range(5000, 5000 + some(60))
 REFUSED_AT_MOST = 0.05
-
-
-def eager(text: str, *, requires_grad: bool = False) -> tuple[Any, list[Any], bool]:
-    """What Python with torch makes of a program: what it returns, its arguments, and whether it changed one."""
-    names = {"List": list, "Tensor": torch.Tensor, "Optional": Optional}
-    scope: dict[str, Any] = {"torch": torch, "F": torch.nn.functional, **names}
-    exec(compile(text, "<program>", "exec"), scope)
-    tensors = partial(torch.tensor, requires_grad=requires_grad)
-    arguments = pytree.tree_map(tensors, arguments_of(text))
-    given = pytree.tree_map(id, arguments)
-    result = scope["f"](*arguments)
-    changed = pytree.tree_map(id, arguments) != given
-    return result, arguments, changed or any(argument._version for argument in flat(arguments))
-
-
-def arguments_of(text: str) -> list[Any]:
-    """What a program is called with: two matrices, a list `k` of two, and a list `m` of lists."""
-    held = [X * 0.5 - W, W * X]
-    return [X, W] + [held] * ("def f(x, w, k" in text) + [[held[::-1], [X - W, W + 1]]] * ("m: List[List" in text)
-
-
-def flat(value: Any) -> list[Any]:
-    if isinstance(value, list | tuple):
-        return [leaf for item in value for leaf in flat(item)]
-    return [value]
-
-
-class ReadFirst(TorchDispatchMode):
-    """Every write reads what it writes before it begins. torch leaves open what `y[0] = y[:, 0]` gives, which reads
-    elements after it has written them."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func._schema.name.endswith("_") and isinstance(args[0], torch.Tensor):
-            memory = args[0].untyped_storage().data_ptr()
-            args = (args[0], *(_copied(argument, memory) for argument in args[1:]))
-        return func(*args, **(kwargs or {}))
-
-
-def _copied(value: Any, memory: int) -> Any:
-    shares = isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() == memory
-    return value.clone() if shares else value
-
-
-def outcome(text: str) -> str:
-    """Of a program: `equal`, `refused` with the reason, or why it does not count; AssertionError for anything else."""
-    try:
-        wanted, _, writes_into_arguments = eager(text)
-    except (RuntimeError, IndexError):
-        return "torch refuses it"
-    expected = [tensor.detach().numpy().copy() for tensor in flat(wanted)]
-    try:
-        found = flat(gs.CompilationUnit(text).f(*arguments_of(text)))
-    except gs.CompileError as error:
-        code, message = re.findall(r"error\[(E\d+)\]: (.*)", str(error))[0]
-        assert code == "E305", str(error)
-        return "refused: " + re.sub(r"'[^']*'|`[^`]*`", "…", message)
-    assert not writes_into_arguments, "a write into an argument was accepted"
-    try:
-        assert_equal(found, expected)
-    except AssertionError:
-        with ReadFirst():
-            assert_equal(found, [tensor.detach().numpy() for tensor in flat(eager(text)[0])])
-    return "equal"
-
-
-def assert_equal(found: list[Any], expected: list[Any]) -> None:
-    assert [np.shape(value) for value in found] == [value.shape for value in expected]
-    for value, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(value, other, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("start", range(0, len(SEEDS), 50))
@@ -112,17 +31,6 @@ def test_a_program_that_writes_gives_what_torch_gives_or_is_refused_by_name(star
     counted = found["equal"] + found["refused"]
     assert counted >= 0.6 * len(seeds)
     assert found["refused"] <= 2 * REFUSED_AT_MOST * counted
-
-
-def written(seed: int, options: Iterable[str]) -> str:
-    """The program of a seed, by the writer that the options name."""
-    may_be_none, arguments = "optional" in options, "arguments" in options
-    if "nested" in options:
-        more = [*optional_list_programs.STATEMENTS] * may_be_none + [*optional_list_programs.GIVEN] * arguments
-        return nested_list_programs.program(seed, given="given" in options, more=more, arguments=arguments)
-    more = [(optional_programs.optional, 4)] * may_be_none + [(optional_programs.given, 4)] * arguments
-    parameters = "x, w, k: List[Tensor]" if arguments else "x, w"
-    return programs.program(seed, rebinds="rebinds" in options, more=more, parameters=parameters)
 
 
 def outcomes(seeds: Iterable[int], *options: str) -> Counter[str]:
@@ -327,71 +235,6 @@ def f(x, w):
     found = outcome(text)
     # How many rounds a loop over sizes runs is not known.
     assert found == "equal" or ("shape" in collected and found.startswith("refused: "))
-
-
-def compare_gradients(text: str) -> bool:
-    """Whether the gradients of the results' sum could be compared, and were equal."""
-    try:
-        wanted, arguments, _ = eager(text, requires_grad=True)
-        total = sum(tensor.sum() for tensor in flat(wanted) if tensor.requires_grad)
-        if not isinstance(total, torch.Tensor):
-            return False
-        expected = torch.autograd.grad(total, arguments, allow_unused=True)
-    except (RuntimeError, IndexError):
-        # Such as autograd's own refusal of writes into views that several results share.
-        return False
-    body = text.replace("\ndef f(x, w):", "\ndef program(x, w):")
-    try:
-        unit = gs.CompilationUnit(body + _total(wanted))
-    except gs.CompileError:
-        return False
-    try:
-        found = gs.grad(unit.f, argnums=(0, 1), allow_unused=True)(X, W)
-    except gs.CompileError as error:
-        # Lists that stay lists in the graph, of what has no gradient: tuples.
-        assert "error[E408]" in str(error), str(error)
-        return False
-    for value, other in zip(found, expected, strict=True):
-        reference = np.zeros_like(X) if other is None else other.numpy()
-        value = np.zeros_like(X) if value is None else value
-        np.testing.assert_allclose(value, reference, rtol=1e-7, atol=1e-8)
-    return True
-
-
-def _total(wanted: Any) -> str:
-    """A function that adds up the tensors that `program` returns, in lists and tuples as they are in `wanted`."""
-    lines = ["    found = program(x, w)", "    total = torch.zeros([], dtype=x.dtype)"]
-    pending = [(wanted, "found")]
-    while pending:
-        value, name = pending.pop()
-        if isinstance(value, list | tuple):
-            pending += [(item, f"{name}[{i}]") for i, item in enumerate(value)]
-        else:
-            lines.append(f"    total = total + {name}.sum()")
-    return "\n\ndef f(x, w):\n" + "\n".join(lines) + "\n    return total\n"
-
-
-def test_gradients_go_through_lists_of_lists() -> None:
-    compared = 0
-    for seed in GRADIENT_SEEDS:
-        text = nested_list_programs.program(seed)
-        try:
-            compared += compare_gradients(text)
-        except AssertionError as error:
-            raise AssertionError(f"program {seed}:\n{text}\n{error}") from error
-    assert compared >= len(GRADIENT_SEEDS) // 3
-
-
-@pytest.mark.parametrize(("modes", "rebinds"), [(False, False), (True, False), (False, True)])
-def test_gradients_go_through_writes(modes: bool, rebinds: bool) -> None:
-    compared = 0
-    for seed in GRADIENT_SEEDS:
-        text = programs.program(seed, modes=modes, rebinds=rebinds)
-        try:
-            compared += compare_gradients(text)
-        except AssertionError as error:
-            raise AssertionError(f"program {seed}:\n{text}\n{error}") from error
-    assert compared >= len(GRADIENT_SEEDS) // 3
 
 
 def test_what_may_be_its_argument_is_not_written_into_unseen() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from test_in_place import outcome
+from beside_torch import outcome
 
 TEXT = """
 def f(x, w):
