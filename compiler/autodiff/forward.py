@@ -179,12 +179,12 @@ class Forward:
             return node.next
         before = node.previous
         assert before is not None
-        if op is not None:
+        if node.kind in STRUCTURAL:
+            self.rules.append(StructuralRule(node, STRUCTURAL[node.kind]))
+        elif op is not None:
             self._prepare_op(node)
         elif node.kind == "prim::CallFunction":
             self._prepare_call(node)
-        elif node.kind in STRUCTURAL:
-            self.rules.append(StructuralRule(node, STRUCTURAL[node.kind]))
         else:
             self.rules.append(MissingRule(node))
         if node.owner is None or node in self._bodies:

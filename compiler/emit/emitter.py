@@ -102,6 +102,8 @@ class Emitter:
     """What the elements of comprehensions are to be, by the `id` of the comprehension: an annotation says it."""
     untold: set[Value] = field(default_factory=set)
     """Empty lists of which nothing has said yet what they hold: `l = []`."""
+    dtypes: set[Value] = field(default_factory=set)
+    """Numbers that stand for a dtype that the source names: `torch.float32`."""
     falls_off: bool = False
     """Whether some path comes to the end of a function that returns a value on others."""
 

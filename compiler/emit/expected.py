@@ -50,6 +50,12 @@ def want_elements(e: Emitter, node: ast.Expr, type: Type) -> None:
         node, inner = node.element, strip_optional(inner.element)
 
 
+def take_element(value: Value, list: Value) -> None:
+    """Give an empty list that goes into a list of lists the type of those: `l.append([])`."""
+    if isinstance(list.type, ListType):
+        take_type(value, list.type.element)
+
+
 _LENGTH = ("aten::len.t",)
 
 

@@ -62,6 +62,7 @@ def emit_resolved(e: Emitter, node: ast.Syntax, name: str, arguments: Sequence[A
     assert op is not None
     _refuse_in_vain(e, match, arguments)
     _refuse_undefined(e, op, match, arguments)
+    _refuse_dtypes(e, op, match, arguments)
     inputs = convert_arguments(e, node, match, arguments)
     types = result_types(op, [value.type for value in inputs])
     made = e.at(node).node(op.schema.full_name, inputs, types, schema=op.schema)
@@ -86,6 +87,20 @@ def _refuse_undefined(e: Emitter, op: Op, match: Match, arguments: Sequence[Argu
     if absent is not None and not _asks_first(e):
         note = "`gs.autograd_add(a, b)` adds what may be none"
         raise e.fail("E301", "a gradient that nobody computes is no operand", absent.span, note)
+
+
+def _refuse_dtypes(e: Emitter, op: Op, match: Match, arguments: Sequence[Argued]) -> None:
+    """CompileError for a dtype, which is a number, where a tensor is computed with a number or has it for a size."""
+    if not any(is_tensor(result.type) for result in op.schema.returns):
+        return
+    for argument, source in zip(op.schema.arguments, match.sources, strict=True):
+        if argument.name.endswith("dtype") or isinstance(source, Default):
+            continue
+        taken = range(source.start, source.stop) if isinstance(source, Packed) else (source.index,)
+        for given in (arguments[index] for index in taken):
+            if given.value in e.dtypes or given.value.node.kind == "prim::dtype":
+                message = f"'{argument.name}' of {op.schema.base_name} takes no dtype"
+                raise e.fail("E204", message, given.span, "`y.to(dtype)` converts, `torch.zeros(2, dtype=…)` makes")
 
 
 def _asks_first(e: Emitter) -> bool:

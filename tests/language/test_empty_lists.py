@@ -66,6 +66,25 @@ def f(x):
     assert unit.f(X) == ([[3], []], [[[]], [[2.5]]])
 
 
+def test_an_empty_list_that_goes_into_a_list_of_lists_is_one_of_those() -> None:
+    unit = gs.CompilationUnit(
+        """
+def f(x, n: int):
+    l = [[1.5]]
+    l.append([])
+    l.insert(0, [])
+    l[0] = []
+    l[-1].append(0.5)
+    l += [[], [2.5]]
+    l.extend([[]])
+    return l
+"""
+    )
+    for each in (unit, gs.CompilationUnit(unit.code)):
+        assert each.code == unit.code
+        assert each.f(X, 3) == [[], [1.5], [0.5], [], [2.5], []]
+
+
 def test_tensors_in_it_have_gradients() -> None:
     unit = gs.CompilationUnit(
         "def f(x):\n    l = []\n    for row in x:\n        l.append(row * row)\n    return torch.stack(l).sum()\n"

@@ -324,6 +324,7 @@ def _list_unpack(node: Node, builder: Builder, gradients: list[Value]) -> dict[i
 
 STRUCTURAL: dict[str, Callable[[Node, Builder, list[Value]], dict[int, Value]]] = {
     "prim::unchecked_unwrap_optional": _pass_on,
+    "aten::_unwrap_optional": _pass_on,
     "prim::unchecked_cast": _pass_on,
     "prim::MaterializeGrad": _pass_on,
     "prim::AutogradAdd": _add,

@@ -18,7 +18,7 @@ from ...spelling.in_place import IN_PLACE
 from ...spelling.overloads import Argued
 from ...types.types import ListType, is_tensor
 from ..emitter import Emitter
-from ..expected import take_elements
+from ..expected import take_element, take_elements, take_type
 from ..resolve import emit_resolved
 from ..stores import emit_overwrite, emit_update, emit_write
 
@@ -85,8 +85,10 @@ def _take_elements(e: Emitter, name: str, target: Value, arguments: Sequence[Arg
     """What goes into a list says what it holds, where nothing else did."""
     if name in ("append", "insert") and arguments:
         take_elements(e, target, arguments[-1].value.type)
+        take_element(arguments[-1].value, target)
     elif name == "extend" and arguments and isinstance(arguments[0].value.type, ListType):
         take_elements(e, target, arguments[0].value.type.element)
+        take_type(arguments[0].value, target.type)
 
 
 def _is_in_place(name: str) -> bool:

@@ -18,6 +18,7 @@ from ...types.types import (
     NONE,
     NUMBERS,
     TENSOR_LIST,
+    ListType,
     TupleType,
     is_tensor,
     may_be_none,
@@ -25,6 +26,7 @@ from ...types.types import (
 )
 from ..annotations import dotted_name
 from ..emitter import Emitter, Evaluated, described
+from ..expected import take_type
 from ..resolve import element_named, emit_resolved
 from ..truth import EmitSide, refine
 from .conditions import emit_bool, emit_condition, emit_operand
@@ -64,6 +66,11 @@ def emit_list(e: Emitter, node: ast.ListExpr) -> Walk:
         empty = e.at(node).node("prim::ListConstruct", (), [TENSOR_LIST]).output
         e.untold.add(empty)
         return empty
+    told = next((value.type for value in values if value not in e.untold), None)
+    for value in values:
+        # `[[], [1]]`: the empty one is of the others' type.
+        if value in e.untold and isinstance(told, ListType):
+            take_type(value, told)
     type = values[0].type
     for value, element in zip(values, node.elements, strict=True):
         joined = unify(type, value.type)
@@ -110,7 +117,9 @@ def _module_attribute(e: Emitter, node: ast.Attribute, dotted: str) -> Value:
     if dotted in CONSTANTS:
         return e.at(node).constant(CONSTANTS[dotted])
     if module == "torch" and (name in BY_NAME or name in ALIASES):
-        return e.at(node).constant((BY_NAME.get(name) or ALIASES[name]).code)
+        dtype = e.at(node).constant((BY_NAME.get(name) or ALIASES[name]).code)
+        e.dtypes.add(dtype)
+        return dtype
     root = dotted.partition(".")[0]
     if module in MODULES and op_name(module, name) is not None:
         raise e.fail("E202", f"'{dotted}' is a function and is not called", node.span, f"write `{dotted}(…)`")

@@ -31,6 +31,7 @@ from ...types.types import (
 )
 from ...types.types import TENSOR as TENSOR_TYPE
 from ..emitter import Emitter, described
+from ..expected import take_element
 from ..resolve import emit_resolved
 from ..stores import emit_overwrite, emit_update, emit_write
 from .slices import emit_bounds, plain_subscript
@@ -241,6 +242,7 @@ def _store_list(e: Emitter, target: ast.Subscript, base: Value, source: Argued) 
     if isinstance(target.index, ast.Slice):
         raise e.fail("E102", "an assignment to a slice of a list", target.span, "build a new list with `+`")
     index = yield e.expression(target.index)
+    take_element(source.value, base)
     arguments = [Argued(base, target.value.span), Argued(index, target.index.span), source]
     new = emit_resolved(e, target, "_set_item", arguments, _ASSIGNMENT)
     emit_write(e, target.span, base, new, _ASSIGNMENT)

@@ -9,7 +9,7 @@ from ....lang.trampoline import Walk
 from ...ir.node import Block, Node, Value
 from ...types.types import CLOSURE, NONE, OptionalType, Type, unify
 from ..emitter import Emitter, described
-from ..scopes import Frame, Refined, UnusableName
+from ..scopes import UNBOUND_LOCAL, Frame, Refined, UnusableName
 from ..truth import EmitSide, TruthValue, refine
 
 
@@ -87,10 +87,10 @@ def _add_joined_output(
 
 
 def _why_undefined(name: str, frames: list[Frame]) -> UnusableName:
-    for frame in frames:
-        binding = frame.lookup(name)
-        if isinstance(binding, UnusableName):
-            return binding
+    reasons = [found for frame in frames if isinstance(found := frame.lookup(name), UnusableName)]
+    told = [reason for reason in reasons if reason is not UNBOUND_LOCAL]
+    if told or len(reasons) == len(frames):
+        return (told or reasons)[0]
     return UnusableName(
         "E205", "may be undefined here: only one branch assigns it", ("assign it before the `if`, or in both branches",)
     )

@@ -14,7 +14,7 @@ from ..annotations import dotted_name, resolve_type
 from ..bindings import assigned_names, bound_names
 from ..emitter import Emitter, described
 from ..exits import Branch, Left, Missing
-from ..expected import annotated, take_elements, want_elements
+from ..expected import annotated, take_elements, take_type, want_elements
 from ..expressions.conditions import emit_condition
 from ..expressions.operators import emit_binary
 from ..expressions.slices import bind_slice, is_slice
@@ -89,6 +89,7 @@ def emit_aug_assign(e: Emitter, node: ast.AugAssign) -> Walk:
         value = yield e.expression(node.value)
         if isinstance(value.type, ListType):
             take_elements(e, old, value.type.element)
+            take_type(value, old.type)
         left, right = Argued(old, node.target.span), Argued(value, node.value.span)
         return emit_binary(e, node, node.op, left, right, extends=True)
 

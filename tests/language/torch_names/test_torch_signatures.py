@@ -59,6 +59,7 @@ NOT_TAKEN: dict[str, str] = {
     "(2, other=x, rounding_mode=": "as above",
     "mm(x, x, torch.float64": "only on CUDA",
     "mm(x, x, x, torch.float64": "only on CUDA",
+    "x.view(torch.float64": "bits read as another dtype: no op of numbers",
 }
 """Spellings of torch's that are refused, by a part of them, and what to do instead."""
 
