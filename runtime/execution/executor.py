@@ -174,6 +174,11 @@ class GraphExecutor:
             return None
         return self._kernels.entry(values, given, lambda: self._steps(values), at_once=at_once)
 
+    def listed(self, values: Sequence[Any]) -> Any:
+        """The list of what is done for such values, where they have run by kernels; None where there is none, or not
+        yet."""
+        return None if self._kernels is None or not runs_c() else self._kernels.listed(values)
+
     def _steps(self, values: Sequence[Any]) -> Callable[[list[Any]], list[Any]] | None:
         """What runs values like these op by op; None where what fails must not run again."""
         if not may_run_again(self.graph):

@@ -27,6 +27,9 @@ class GraphRun(Protocol):
 
         `by_ops` gives what runs those that have no kernels, where a second run is no more than a repetition."""
 
+    def listed(self, values: Sequence[Any]) -> Any:
+        """The list of what is done for such values, as it was planned before; None where there is none, or not yet."""
+
 
 _MAKERS: list[Callable[[Graph], GraphRun]] = []
 

@@ -155,8 +155,7 @@ def _keep_by_kernels(
     """Have calls on arrays like these, which came before, go straight to their kernels."""
     from ..kernels.c.derivatives import CDifferentiated
     from ..kernels.c.entry import new_calls
-    from ..kernels.c.pair import CPair
-    from ..kernels.c.pair_entry import pair_of
+    from ..kernels.c.pair import CPair, pair_of
 
     if not isinstance(differentiated, CDifferentiated):
         return

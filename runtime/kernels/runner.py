@@ -27,8 +27,12 @@ from ..plans.interpreter import run_plan
 from ..settings.modes import AUTOTUNE
 from ..values.torch_dtypes import dtypes_of_torch
 from .device_plan import device_plan, sum_of_gradients
+from .failure import KernelFailure
 from .groups import MAX_PROGRAMS, MAX_SHAPES, TOO_MANY_SHAPES, GroupRunner, make_room
-from .launches.kept import KeptList
+from .launches.launch_list import LaunchList
+from .launches.steps import TENSORS
+from .lists.kept import KeptList
+from .lists.recording import Recording
 from .notices import tell_of_ops
 from .program import DeviceProgram, on_stream
 from .size_classes import ClosedPlans, SeenTensor, SizeClasses
@@ -37,6 +41,8 @@ from .torch_ops import without_autocast
 _DTYPE_OF = dtypes_of_torch()
 _PLANNING = RLock()
 _UNPLANNED: Any = object()
+_DEVICE = (torch.OutOfMemoryError, torch.AcceleratorError, KernelFailure)
+"""What goes wrong with a device, and not with data."""
 
 
 class KernelGraph:
@@ -239,10 +245,13 @@ class DevicePlan:
         """As of any FixedRun."""
         return self._list is not None and self._list.found is not None
 
-    def _new_list(self) -> KeptList | None:
+    def _new_list(self) -> KeptList[LaunchList] | None:
         if not self._is_listed:
             return None
-        return KeptList(self.plan, self._own, sum_of_gradients, lambda run: on_stream(self.device, run))
+        return KeptList(self.plan, self._recording, self._own, lambda run: on_stream(self.device, run), _DEVICE)
+
+    def _recording(self) -> Recording[LaunchList]:
+        return Recording(self.plan, TENSORS, sum_of_gradients, LaunchList)
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """The outputs, for one value per input. RuntimeFailure for what is wrong with the data."""

@@ -1,4 +1,8 @@
-"""Graphs on the memory of CPU tensors, for values of one signature: no question of what the values are."""
+"""Graphs on the memory of CPU tensors, for values of one signature: no question of what the values are.
+
+ArrayRun    tensors and numbers, by what an executor has for arrays
+ListedRun   lists of tensors as well, by the list of what a plan does
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,18 @@ from ..execution.executor import GraphExecutor
 from ..execution.last_plan import LAST
 from ..failures.failure import RuntimeFailure
 from ..kernels.c.entry import Calls, new_calls
+from ..kernels.c.memory.listed import ArrayList
+from ..kernels.c.memory.native import takes_tensors
 from ..kernels.c.tensors import Kinds, tensor_types
+from ..kernels.lists.slots import flat_values
 from ..plans.interpreter import execute
 from ..settings.counters import HITS
 from ..settings.modes import runs_c, usual_backend
+from ..values.float_errors import ignoring_float_errors
 from ..values.tensor_memory import memory_of
 from ..values.torch_dtypes import tensor_of
 from .places import each
-from .products import on_tensors
+from .products import blas, on_tensors
 from .tensors import TensorMemory
 
 _packed: Callable[[Any], Any] = torch._C._to_dlpack
@@ -242,3 +250,79 @@ def remember(kinds: Kinds, prepared: Any, values: Sequence[Any], run: ArrayRun) 
     if types is not None and backend is not None:
         dtypes = tuple([getattr(value, "dtype", None) for value in run.arrays(values)])
         kinds.add(types.kind(prepared, tuple(values), dtypes, torch.is_grad_enabled(), backend))
+
+
+# --- lists ---
+
+
+def lists_run() -> bool:
+    """Whether there are such: kernels in C, and what runs them without Python."""
+    return runs_c() and takes_tensors()
+
+
+class ListedRun:
+    """A FixedRun by what an executor has for values of one signature: the first calls go its own way, and once it has a
+    list, and that has shown where everything lies, that runs on the memory of tensors."""
+
+    def __init__(self, executor: GraphExecutor) -> None:
+        self._executor = executor
+        self._list: ArrayList | None = None
+        self._listed: _Listed | None = None
+        self.is_new = [False] * len(executor.graph.outputs)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is a list."""
+        return self._listed is not None
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """The results: new, one of the values, or a view of one by torch's own means."""
+        return self.run_listed(values)[0]
+
+    def run_listed(self, values: Sequence[Any]) -> tuple[list[Any], _Listed | None]:
+        """The results, and what gave them, where it does the same each time; those are new, or one of the values."""
+        listed = self._listed
+        if listed is not None:
+            found = listed.run(values)
+            if found is not None:
+                return found, listed
+        memory = TensorMemory()
+        arrays = memory.arrays(values)
+        results = on_tensors(self._computed, arrays)
+        return each(results, memory.shared), None
+
+    def _computed(self, arrays: list[Any]) -> list[Any]:
+        if self._listed is not None:
+            return self._executor.run(arrays)
+        self._list = self._list or self._executor.listed(arrays)
+        if self._list is None:
+            return self._executor.run(arrays)
+        try:
+            results = self._list.run(arrays, None)
+        except Exception:
+            # The plan tells where it went wrong.
+            return self._executor.run(arrays)
+        native = self._list.on_tensors(blas())
+        if native is not None:
+            self._listed = _Listed(self._list, native)
+        return results
+
+
+class _Listed:
+    """A list on the memory of tensors. `memory` is as CallLayout takes it."""
+
+    def __init__(self, found: ArrayList, native: Any) -> None:
+        self._list = found
+        self._native = ignoring_float_errors(native) if found.calls_ops else native
+        self.memory = found.memory()
+
+    def run(self, values: Sequence[Any]) -> list[Any] | None:
+        """The results; None where it is not for these."""
+        try:
+            row = self._run(flat_values(values))
+        except Exception:
+            return None
+        return None if row is NotImplemented else self._list.nested(row)
+
+    def _run(self, flat: list[Any]) -> Any:
+        return on_tensors(self._native, flat) if self._list.calls_ops else self._native(flat)

@@ -21,7 +21,8 @@ from ..execution.function_executor import FORGETTING
 from ..failures.failure import RuntimeFailure
 from ..tape.programs import program_of
 from ..values.recorded import RecordedCall
-from .array_runs import ArrayRun, new_kinds, remember
+from .array_runs import ArrayRun, lists_run, new_kinds, remember
+from .fixed_calls import ListCall
 from .flags import flags_of
 from .kinds import BY_OPS
 from .node import is_transformed, run_program
@@ -51,7 +52,7 @@ class TorchCalls:
         self.known = new_kinds()
         self._recent: RecentCalls | None = None
         self._takes_lists = False
-        """Whether calls with lists are told apart: once one was on a device, for on the CPU it would be in vain."""
+        """Whether calls with lists are told apart: once one had some that are, for it takes time."""
         _CALLS.add(self)
         self._opaque = [(i, a.name) for i, a in enumerate(function.schema.arguments) if not _carries_gradients(a.type)]
         self._opaque_results = [r.type for r in function.schema.returns if not _carries_gradients(r.type)]
@@ -100,10 +101,15 @@ class TorchCalls:
         results = self._recorded(values) if joins or device != "cpu" else self._run(values)
         if key is not None and key not in self._prepared and (device not in BY_OPS or device == "cpu"):
             self._prepare(device, args, values, key)
-        if device not in BY_OPS:
+        if device not in BY_OPS or (device == "cpu" and self._has_lists(args, key)):
             self._takes_lists = True
             self._recent = self._recent or RecentCalls()
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _has_lists(self, args: tuple[Any, ...], key: Hashable) -> bool:
+        """Whether calls on the CPU have lists among what goes in, or what is kept, and these run without Python."""
+        is_kept_so = isinstance(self._prepared.get(key), ListCall)
+        return is_kept_so or (any(type(value) is list for value in args) and lists_run())
 
     def prepare_owning(self, args: tuple[Any, ...], values: list[Any]) -> None:
         """Have the next such call find what it runs; its results own their memory, and are contiguous."""

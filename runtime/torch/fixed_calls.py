@@ -84,7 +84,11 @@ class ListCall:
 
     def _backward(self, vjps: Sequence[Any], values: Sequence[Any]) -> ListedBackward:
         program = self.step.backward(tuple([None if vjp is None else NUMPY_DTYPE[vjp.dtype] for vjp in vjps]))
-        found = step_of(program, (False,) * len(values)).on(self.device)
+        step = step_of(program, (False,) * len(values))
+        if self.device == "cpu":
+            listed = step.listed_run()
+            return ListedBackward(listed.run, listed)
+        found = step.on(self.device)
         prepared = found.fixed(values)
         return ListedBackward(found if prepared is None else prepared.run, prepared)
 

@@ -15,11 +15,12 @@ from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
 from ...compiler.analysis.draws import is_random
-from ...compiler.types.types import Type, is_tensor, leaf_of
+from ...compiler.ir.node import Value
+from ...compiler.types.types import is_tensor, leaf_of
 from ..execution.compiled import Compiled
 from ..execution.differentiated import CompiledGraph
 from ..settings.modes import TOUCHED, runs_c, usual_backend
-from .array_runs import ArrayRun, has_quick_calls, new_kinds, quick_call, quick_node, remember
+from .array_runs import ArrayRun, has_quick_calls, lists_run, new_kinds, quick_call, quick_node, remember
 from .devices import DeviceMemory, FixedRun
 from .fixed_calls import ListCall
 from .flags import flags_of, gradient_key
@@ -337,7 +338,7 @@ def prepare(
     if not all(map(_is_as_given, values, args)) or not all(map(_is_constant, rest)):
         return None
     has_lists = any(type(value) is list for value in values)
-    if has_lists and device == "cpu":
+    if has_lists and device == "cpu" and not lists_run():
         return None
     if program.asks or not all(map(is_plain, values)):
         return None
@@ -347,16 +348,21 @@ def prepare(
         return None
     by_kernels = device != "cpu" or runs_c()
     step = step_of(kernel_program(program, values, key) if by_kernels else program, key) if records else None
+    if (step is None or not step.input_vjps) and has_lists and device == "cpu":
+        return None
     if step is None or not step.input_vjps:
         return _prepared_plainly(function, program, device, values, rest, owns=records or owns, in_order=owns)
-    fixed = step.array_run(values, in_order=owns) if device == "cpu" else step.on(device).fixed(values)
     outputs = step.graph.outputs
-    if fixed is None:
-        return None
     has_others = not all(is_tensor(output.type) for output in outputs[: step.num_real])
     # What is saved of a branch is not there where another one was taken.
-    if has_lists or has_others or any(_is_list_of_tensors(output.type) or output.node.blocks for output in outputs):
-        return None if device == "cpu" else ListCall(device, step, fixed, rest)
+    is_nested = has_lists or has_others or any(map(_may_be_nested, outputs))
+    if device == "cpu" and is_nested:
+        return ListCall(device, step, step.listed_run(), rest) if lists_run() and not owns else None
+    fixed = step.array_run(values, in_order=owns) if device == "cpu" else step.on(device).fixed(values)
+    if fixed is None:
+        return None
+    if is_nested:
+        return ListCall(device, step, fixed, rest)
     return NodeCall(device, step, fixed, values, rest)
 
 
@@ -410,8 +416,9 @@ def _described(value: Any) -> Hashable:
     return float if type(value) is float else value
 
 
-def _is_list_of_tensors(type: Type) -> bool:
-    return not is_tensor(type) and is_tensor(leaf_of(type))
+def _may_be_nested(output: Value) -> bool:
+    """Whether an output is a list of tensors, or one of a branch or a loop."""
+    return (not is_tensor(output.type) and is_tensor(leaf_of(output.type))) or bool(output.node.blocks)
 
 
 def _is_constant(value: Any) -> bool:

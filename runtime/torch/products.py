@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from ...compiler.ops.arrays import Array
-from ...compiler.ops.families.linalg.libraries import Multiplier, multiplying_by
+from ...compiler.ops.families.linalg.libraries import Multiplier, ProductCall, multiplying_by
 from ..values.arena import ARENA
 
 P = ParamSpec("P")
@@ -46,6 +46,35 @@ class Blas:
 
     def multiply(self, left: Array, right: Array) -> Array | None:
         """`left @ right`; None for what NumPy is to multiply, or to refuse."""
+        batch = self._batch(left, right)
+        if batch is None:
+            return None
+        result = ARENA.empty((*batch, left.shape[-2], right.shape[-1]), left.dtype)
+        self._run(left, right, result, batch, adds=False)
+        return result
+
+    def multiplies(self, left: Array, right: Array) -> bool:
+        """Whether it multiplies such."""
+        return self._batch(left, right) is not None
+
+    def call_of(self, left: Array, right: Array, result: Array) -> ProductCall | None:
+        """How it does so, for memory laid out like that; None where it would copy first."""
+        batch = self._batch(left, right)
+        (taken, left_form, left_step), (other, right_form, right_step) = _laid_out(left), _laid_out(right)
+        if batch is None or taken is not left or other is not right:
+            return None
+        (rows, depth), columns = left.shape[-2:], right.shape[-1]
+        places = [[at - _first(a) for at in _addresses(a, batch)] for a in (left, right, result)]
+        return ProductCall(
+            ctypes.cast(self._functions[left.dtype.char][0], ctypes.c_void_p).value or 0,
+            left.dtype.char == "d",
+            (left_form[0], right_form[0]),
+            (columns, rows, depth, right_step, left_step, columns),
+            tuple(map(tuple, places)),
+        )
+
+    def _batch(self, left: Array, right: Array) -> tuple[int, ...] | None:
+        """How many matrices of such it multiplies; None for what NumPy is to multiply, or to refuse."""
         if not _are_matrices(left, right) or left.shape[-1] != right.shape[-2]:
             return None
         try:
@@ -55,11 +84,7 @@ class Blas:
         (rows, depth), columns = left.shape[-2:], right.shape[-1]
         if min(rows, columns) < 2 or not _is_worth_it(rows, depth, columns):
             return None
-        if prod(batch) * rows * columns * left.itemsize < LEAST_BYTES:
-            return None
-        result = ARENA.empty((*batch, rows, columns), left.dtype)
-        self._run(left, right, result, batch, adds=False)
-        return result
+        return batch if prod(batch) * rows * columns * left.itemsize >= LEAST_BYTES else None
 
     def add_product(self, total: Array, left: Array, right: Array) -> bool:
         """Whether it has added `left @ right` to a matrix."""
@@ -112,9 +137,13 @@ def _laid_out(array: Array) -> tuple[Array, bytes, int]:
     return np.array(array, order="C"), b"N", columns
 
 
+def _first(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
 def _addresses(array: Array, batch: tuple[int, ...]) -> Iterable[int]:
     """Of each matrix of a batch to which the array is broadcast."""
-    first = array.__array_interface__["data"][0]
+    first = _first(array)
     if not batch:
         return (first,)
     wide = np.broadcast_to(array, (*batch, *array.shape[-2:]))

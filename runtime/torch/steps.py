@@ -16,7 +16,7 @@ from ..execution.compilation import device_graph
 from ..execution.differentiated import CompiledGraph, Differentiated, Pattern, PatternKey
 from ..execution.executor import GraphExecutor
 from ..execution.function_executor import FORGETTING
-from .array_runs import ArrayRun
+from .array_runs import ArrayRun, ListedRun
 from .devices import DeviceRun, graph_run
 from .second_derivatives import SecondPullback
 from .sized import SizedDifferentiated, SizedGraph
@@ -98,6 +98,10 @@ class Step:
             in_order=in_order,
             unwanted=frozenset(self.repeated),
         )
+
+    def listed_run(self) -> ListedRun:
+        """What gives the outputs for values of one signature, lists among them, on the CPU."""
+        return ListedRun(self._executor)
 
     @cached_property
     def _executor(self) -> GraphExecutor:

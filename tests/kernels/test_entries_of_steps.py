@@ -12,12 +12,12 @@ import pytest
 import torch
 from gradscript.runtime.face import transforms
 from gradscript.runtime.kernels.c import compiler as compilers
-from gradscript.runtime.kernels.c import entry
+from gradscript.runtime.kernels.c import entry, library
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
     pytest.mark.skipif(
-        compilers.compiler() is None or bool(entry.missing_headers()), reason="there is no compiler, or no Python.h"
+        compilers.compiler() is None or bool(library.missing_headers()), reason="there is no compiler, or no Python.h"
     ),
 ]
 TEXT = """

@@ -118,7 +118,7 @@ def test_what_is_left_to_numpy(left: Any, right: Any) -> None:
 
 
 def test_few_elements_are_numpys_as_on_bare_memory() -> None:
-    from gradscript.runtime.kernels.c.bare import _MOST_BYTES
+    from gradscript.runtime.kernels.c.memory.bare import _MOST_BYTES
 
     assert LEAST_BYTES == _MOST_BYTES
     side = round(LEAST_MULTIPLIED ** (1 / 3))

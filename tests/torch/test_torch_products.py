@@ -10,7 +10,8 @@ from typing import Any
 import gradscript as gs
 import pytest
 import torch
-from gradscript.runtime.kernels.c import bare, entry
+from gradscript.runtime.kernels.c import entry
+from gradscript.runtime.kernels.c.memory import bare
 from gradscript.runtime.torch.array_runs import has_quick_calls
 from gradscript.runtime.torch.calls import forget_calls
 

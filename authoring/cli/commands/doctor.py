@@ -10,9 +10,8 @@ import click
 
 from ....lang.light_dataclasses import dataclass
 from ....runtime.kernels.c.compiler import WITHOUT, compiler
-from ....runtime.kernels.c.entry import missing_headers
 from ....runtime.kernels.c.launched import thread_count
-from ....runtime.kernels.c.library import load_module
+from ....runtime.kernels.c.library import load_module, missing_headers
 from ....runtime.kernels.cache.folder import cache_directory, unusable
 from ....runtime.kernels.failure import KernelFailure
 from ....runtime.settings.modes import BACKENDS, settings

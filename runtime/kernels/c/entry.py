@@ -12,7 +12,6 @@ import sysconfig
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from weakref import WeakSet
 
@@ -26,10 +25,10 @@ from ....compiler.types.types import TupleType, Type, is_tensor
 from ...execution.function_executor import FORGETTING
 from ...values.arena import ARENA
 from ..failure import KernelFailure
-from .bare import Bare, MemoryView, Product, bare_of, product_layout
 from .launched import thread_count
 from .launcher import launcher_address
-from .library import load_module
+from .library import include_folders, load_module, missing_headers
+from .memory.bare import Bare, MemoryView, Product, bare_of, product_layout
 from .program import Act, CProgram, OutOfRange, Straight, Stretch
 
 
@@ -82,18 +81,6 @@ def types() -> Types | None:
     made.restype, made.argtypes = ctypes.py_object, (ctypes.py_object,)
     entry, pair, calls, bare, has_products = made(np.matmul)
     return Types(entry, pair, calls, bare, bool(has_products))
-
-
-def include_folders() -> tuple[str, ...]:
-    """Where the headers of Python and NumPy are, or would be."""
-    return (sysconfig.get_path("include"), sysconfig.get_path("platinclude"), np.get_include())
-
-
-def missing_headers() -> str:
-    """The first header that is not there; "" where all are."""
-    python, _, numpy = include_folders()
-    wanted = [Path(python) / "Python.h", Path(numpy) / "numpy" / "arrayobject.h"]
-    return next((str(path) for path in wanted if not path.is_file()), "")
 
 
 def new_calls() -> Calls:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from ....compiler.autodiff.flatten import flatten_signature, leaves, rebuilt
 from ....compiler.fusion.unasked import open_seeds
@@ -25,6 +25,7 @@ from .kept.plans import JsonValue, KeptPlans, Unkept
 from .kept.programs import program_data, program_from_data
 from .launched import thread_count
 from .layouts import addressable, has_tuples, program_key
+from .memory.listed import ArrayList, GroupByOps, RecordedGroup, list_of_program
 from .program import IN_VAIN, CProgram
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class CGraph:
 
     def _start(self) -> None:
         self._restored: dict[Hashable, CProgram | CPlan | None] = {}
+        self._lists: WeakKeyDictionary[CProgram, ArrayList] = WeakKeyDictionary()
         self._met: dict[Hashable, int] = {}
         self._kept = self._keeper()
         _GRAPHS.add(self)
@@ -132,6 +134,17 @@ class CGraph:
         if steps is None or any(width != -1 for width in widths):
             return None
         return entry_of_steps(steps, self, values, given, widths, self._open)
+
+    def listed(self, values: Sequence[Any]) -> ArrayList | None:
+        """The list of what is done for such values; None where there is none, or not yet."""
+        flat = leaves(values, self._input_types)
+        has_others = any(isinstance(type, TupleType) for type in (*self._input_types, *self._output_types))
+        if has_others or has_tuples(flat):
+            return None
+        found = self._found(open_seeds(flat, self._open), settled=False)
+        if isinstance(found, CProgram):
+            return self._lists.setdefault(found, list_of_program(found, self._open))
+        return None if found is None else found.listed
 
     def _meets_again(self, values: Sequence[Any]) -> bool:
         """Whether this is asked for the second time of such values."""
@@ -219,6 +232,20 @@ class CGroup(CGraph):
             return run_plan(self._by_ops, values)
         self._remember(values)
         return results
+
+    def chosen(self, values: Sequence[Any]) -> tuple[RecordedGroup | GroupByOps, bool]:
+        """What runs it on values like these, and whether on these very floats alone."""
+        flat = addressable(leaves(values, self._input_types))
+        if has_tuples(flat):
+            return GroupByOps(self._by_ops), False
+        opened = open_seeds(flat, self._open)
+        has_floats = any(isinstance(value, float) for value in flat)
+        found, is_settled = self._found(opened, settled=False, or_settled=has_floats), False
+        if not isinstance(found, CProgram) and has_floats:
+            found, is_settled = self._found(opened, settled=True), True
+        if not isinstance(found, CProgram):
+            return GroupByOps(self._by_ops), False
+        return RecordedGroup(found, flat, lambda: self._by_ops), is_settled
 
     def _remember(self, values: Sequence[Any]) -> None:
         """Have what runs such values found at once."""

@@ -16,6 +16,8 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
+import numpy as np
+
 from ....lang.light_dataclasses import dataclass
 from ..cache.folder import process_directory, unusable
 from ..cache.private_files import UnsafeFolder
@@ -66,6 +68,18 @@ def extension(text: str, function: str, *given: Any) -> Any:
     make = getattr(ctypes.PyDLL(None, handle=built._handle), function)
     make.restype, make.argtypes = ctypes.py_object, (ctypes.py_object,) if given else ()
     return make(given) if given else make()
+
+
+def include_folders() -> tuple[str, ...]:
+    """Where the headers of Python and NumPy are, or would be."""
+    return (sysconfig.get_path("include"), sysconfig.get_path("platinclude"), np.get_include())
+
+
+def missing_headers() -> str:
+    """The first header that is not there; "" where all are."""
+    python, _, numpy = include_folders()
+    wanted = [Path(python) / "Python.h", Path(numpy) / "numpy" / "arrayobject.h"]
+    return next((str(path) for path in wanted if not path.is_file()), "")
 
 
 def load_library(text: str, functions: Sequence[str], include: Sequence[str] = ()) -> Library:

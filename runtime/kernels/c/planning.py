@@ -13,18 +13,19 @@ from typing import Any
 from ....compiler.codegen.c.module import supports
 from ....compiler.fusion.fuse import Unfusable, fuse, fuse_groups
 from ....compiler.fusion.refusals import Unsettled
+from ....compiler.fusion.seeds import open_inputs
 from ....compiler.ir.graph import Graph
 from ....compiler.scheduling.cpu import split_for_cpu
 from ....compiler.specialize.optionals import specialize_optionals
 from ....compiler.types.open_sizes import Symbols, closed
 from ....lang.collection import collection_paused
 from ....lang.light_dataclasses import replace
-from ...plans.interpreter import run_plan
 from ..groups import MAX_SHAPES, TOO_MANY_SHAPES, GroupRunner, make_room, plan_with_kernels
 from ..notices import tell_unless_auto
 from ..size_classes import ClosedPlans, SizeClasses
 from .layouts import layout_of, program_key, seen_array
 from .loading import loaded
+from .memory.listed import ArrayList, kept_list
 from .planned import PlannedProgram
 
 _PLANNING = RLock()
@@ -112,6 +113,8 @@ class CPlan:
     def __init__(self, graph: Graph, group: GroupRunner) -> None:
         self.graph: Graph | None = graph
         self.plan = plan_with_kernels(graph, group)
+        self._own = sorted(open_inputs(graph))
+        self._list = kept_list(self.plan, self._own)
 
     def closed(self, atoms: Sequence[int]) -> CPlan:
         """The plan for given sizes, by a value for each atom; its groups are the same."""
@@ -119,8 +122,14 @@ class CPlan:
         # The graph is for open sizes, and none of these.
         found.graph = None
         found.plan = replace(self.plan, template=closed(self.plan.template, atoms))
+        found._list = kept_list(found.plan, self._own)
         return found
+
+    @property
+    def listed(self) -> ArrayList | None:
+        """The list of what it does, once there is one."""
+        return self._list.found
 
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:
         """The outputs, for one value per input. RuntimeFailure for what is wrong with the data."""
-        return run_plan(self.plan, values)
+        return self._list.run(values)

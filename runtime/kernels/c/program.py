@@ -5,7 +5,7 @@ It is made of plain data, slots and sizes, whether that was planned (`planned`) 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from ....compiler.ops.registry import Op
 from ....lang.light_dataclasses import dataclass
 from ...values.arena import ARENA
 from ...values.float_errors import ignoring_float_errors
+from ..lists.row import LaunchRow
+from ..lists.slots import NewPlaces, SlotOf
 from .launched import IN_VAIN, LaunchedKernels, OutOfRange
 
 __all__ = ["IN_VAIN", "CProgram", "Extern", "OutOfRange", "Slot", "Stretch"]
@@ -48,6 +50,26 @@ class Stretch:
         arrays = [slots[number] for number in self.buffers]
         self.kernels.run(arrays, [slots[number] for number in self.numbers], threads)
 
+    @property
+    def read(self) -> Sequence[int]:
+        """Slots that are looked at, those that it makes among them."""
+        return [*self.buffers, *self.numbers, *[source for _, source, _ in self.moved]]
+
+    @property
+    def written(self) -> Sequence[int]:
+        """Slots that it fills."""
+        return [*[number for number, *_ in self.made], *[number for number, *_ in self.moved]]
+
+    def at(self, places: NewPlaces | Mapping[int, int]) -> Stretch:
+        """The same over another row of slots."""
+        return Stretch(
+            self.kernels,
+            [(places[number], shape, dtype) for number, shape, dtype in self.made],
+            [(places[number], places[source], shape) for number, source, shape in self.moved],
+            [places[number] for number in self.buffers],
+            [places[number] for number in self.numbers],
+        )
+
     def move(self, slots: ProgramSlots) -> None:
         """Have what is made in the memory of something else lie there."""
         for number, source, shape in self.moved:
@@ -59,11 +81,22 @@ class Extern:
     """An op of the library: its arguments, Slots among them, and the slots of its results, of which `tensors` says
     which are tensors: their elements lie in order from then on, unless it `is_view`.
 
-    `is_single` says that it has one result. `failed` gives what tells of an error, for the arguments; without, ops one
-    by one are to say what is wrong.
+    `is_single` says that it has one result. `function` evaluates it, unless the op itself does. `failed` gives what
+    tells of an error, for the arguments; without, ops one by one are to say what is wrong.
     """
 
-    __slots__ = ("_evaluate", "_readers", "arguments", "failed", "is_single", "is_view", "op", "results", "tensors")
+    __slots__ = (
+        "_evaluate",
+        "_readers",
+        "arguments",
+        "failed",
+        "function",
+        "is_single",
+        "is_view",
+        "op",
+        "results",
+        "tensors",
+    )
 
     def __init__(
         self,
@@ -75,6 +108,7 @@ class Extern:
         is_view: bool,
         is_single: bool,
         failed: Callable[[Sequence[Any], Exception], Exception] | None = None,
+        function: Callable[..., Any] | None = None,
     ) -> None:
         self.op = op
         self.arguments = arguments
@@ -84,14 +118,43 @@ class Extern:
         self.is_single = is_single
         self.failed = failed
         self._readers = [_reader(argument) for argument in arguments]
-        self._evaluate = ignoring_float_errors(op.evaluate)
+        self.function = function
+        self._evaluate = ignoring_float_errors(op.evaluate if function is None else function)
+
+    @property
+    def read(self) -> Sequence[int]:
+        """Slots that are looked at."""
+        return [slot.number for slot in slots_among(self.arguments)]
+
+    @property
+    def written(self) -> Sequence[int]:
+        """Slots that it fills."""
+        return self.results
+
+    def at(self, places: NewPlaces | Mapping[int, int]) -> Extern:
+        """The same over another row of slots."""
+        return Extern(
+            self.op,
+            [moved_slots(argument, places) for argument in self.arguments],
+            [places[number] for number in self.results],
+            self.tensors,
+            is_view=self.is_view,
+            is_single=self.is_single,
+            failed=self.failed,
+            function=self.function,
+        )
 
     def closed(self, atoms: Sequence[int]) -> Extern:
         """For sizes at which atoms have these values, of which nothing in it depends."""
         return self
 
     def __call__(self, slots: ProgramSlots, threads: int) -> None:
-        arguments = [read(slots) for read in self._readers]
+        found = self.found(*[read(slots) for read in self._readers])
+        for number, value in zip(self.results, found, strict=True):
+            slots[number] = value
+
+    def found(self, *arguments: Any) -> list[Any]:
+        """What it gives for arguments, one value for each slot of its results."""
         try:
             result = self._evaluate(*arguments)
         except MemoryError:
@@ -100,8 +163,9 @@ class Extern:
             raise (self.failed(arguments, error) if self.failed is not None else OutOfRange()) from error
         is_whole = self.is_single and not (self.tensors[0] and isinstance(result, list | tuple))
         found = [result] if is_whole else list(result)
-        for number, is_tensor, value in zip(self.results, self.tensors, found, strict=True):
-            slots[number] = _in_order(value) if is_tensor and not self.is_view else value
+        if self.is_view:
+            return found
+        return [_in_order(v) if is_tensor else v for v, is_tensor in zip(found, self.tensors, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +218,10 @@ class CProgram:
             step(slots, threads)
             for number in free:
                 slots[number] = None
+        return self.outputs_of(slots)
+
+    def outputs_of(self, slots: ProgramSlots) -> list[Any]:
+        """The outputs, by what is in slots at the end of a run."""
         results = [read(slots) for read in self._results]
         return [self._own(result) for result in results] if self.constants else results
 
@@ -165,8 +233,26 @@ class CProgram:
         """The result; a copy of one in the memory of a constant, which a caller must not write to."""
         if isinstance(result, list | tuple):
             return type(result)(self._own(item) for item in result)
-        is_shared = isinstance(result, np.ndarray) and any(np.may_share_memory(result, c) for c in self.constants)
+        arrays = [constant for constant in self.constants if isinstance(constant, np.ndarray)]
+        is_shared = isinstance(result, np.ndarray) and any(np.may_share_memory(result, c) for c in arrays)
         return result.copy() if is_shared else result
+
+    def note(self, row: LaunchRow, values: Sequence[Any], results: Sequence[Any]) -> None:
+        """Add what a run did to a row, whose values these are. Raises: Unlisted."""
+        places = [row.place_of_constant(constant) for constant in self.constants]
+        places += [row.place_of(value) for value in (self._flat(values) if self.takes_lists else values)]
+        places += [row.new_place() for _ in range(self.made)]
+        lasting = set(range(len(self.constants)))
+        for step, _ in self.steps:
+            assert isinstance(step, Stretch | Extern)
+            row.add(step.at(places))
+            if isinstance(step, Stretch):
+                lasting |= {number for number, source, _ in step.moved if source in lasting}
+            elif lasting.intersection(step.read):
+                lasting.update(step.written)
+        for output, result in zip(self.outputs, results, strict=True):
+            is_shared = any(slot.number in lasting for slot in slots_among([output]))
+            row.found(_as_slots(output, places), result, self._own if is_shared else None)
 
     def meets_again(self) -> bool:
         """Whether this is asked for the second time."""
@@ -184,6 +270,40 @@ class CProgram:
         made = {number for number, _, _ in step.made}
         results = [output.number for output in self.outputs]
         return Straight(step, self.constants, results) if made.issuperset(results) else None
+
+
+def slots_among(arguments: Sequence[Any]) -> list[Slot]:
+    """The slots that arguments look at."""
+    found: list[Slot] = []
+    for argument in arguments:
+        if isinstance(argument, list | tuple):
+            found += slots_among(argument)
+        elif isinstance(argument, Slot):
+            found.append(argument)
+    return found
+
+
+def value_of(argument: Any, slots: ProgramSlots) -> Any:
+    """An argument with what is in slots."""
+    if isinstance(argument, Slot):
+        return slots[argument.number]
+    return type(argument)([value_of(a, slots) for a in argument]) if isinstance(argument, list | tuple) else argument
+
+
+def moved_slots(argument: Any, places: NewPlaces | Mapping[int, int]) -> Any:
+    """An argument over another row of slots."""
+    if isinstance(argument, Slot):
+        return Slot(places[argument.number])
+    return (
+        type(argument)([moved_slots(a, places) for a in argument]) if isinstance(argument, list | tuple) else argument
+    )
+
+
+def _as_slots(output: Any, places: NewPlaces) -> Any:
+    """An output as rows have it."""
+    if isinstance(output, Slot):
+        return SlotOf(places[output.number])
+    return type(output)([_as_slots(item, places) for item in output]) if isinstance(output, list | tuple) else output
 
 
 def _reader(argument: Any) -> Callable[[ProgramSlots], Any]:

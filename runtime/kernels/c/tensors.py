@@ -21,8 +21,8 @@ from torch.autograd import forward_ad
 
 from ...settings.modes import BEGUN, TOUCHED, usual_backend
 from ..failure import KernelFailure
-from .entry import include_folders, types
-from .library import load_module
+from .entry import types
+from .library import include_folders, load_module
 
 
 class Kinds(Protocol):

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..lists.row import LaunchRow
+from ..lists.slots import KernelSlots, RunStep, flat_values, reader_of
 from .memory import memory_of_slots
 from .native import native_steps
-from .row import LaunchRow
-from .steps import KernelSlots, RunStep, reader_of, slots_in
 
 
 class LaunchList:
@@ -26,7 +26,7 @@ class LaunchList:
         self.count = len(row.steps)
         self._template = row.template
         self._inputs = row.count
-        freed = self._freed(row, outputs)
+        freed = row.freed(outputs)
         self._native = native_steps(row.steps, freed)
         self._steps: list[tuple[RunStep, list[int]]] = []
         if self._native is None:
@@ -47,28 +47,3 @@ class LaunchList:
             for number in free:
                 slots[number] = None
         return self._read(slots)
-
-    def _freed(self, row: LaunchRow, outputs: Sequence[Any]) -> list[list[int]]:
-        """For each step the slots that nothing reads any more after it."""
-        # Constants and arguments stay where they are.
-        kept = {row.count + i for i, value in enumerate(row.template) if value is not None}
-        kept |= {*range(row.count), *slots_in(outputs)}
-        last: dict[int, int] = {}
-        for position, step in enumerate(row.steps):
-            last.update(dict.fromkeys((*step.read, *step.written), position))
-        free: list[list[int]] = [[] for _ in row.steps]
-        for number, position in last.items():
-            if number not in kept:
-                free[position].append(number)
-        return free
-
-
-def flat_values(values: Sequence[Any]) -> list[Any]:
-    """The values, lists taken apart. They nest as deep as types in source, so this recurses."""
-    found: list[Any] = []
-    for value in values:
-        if type(value) is list:
-            found += flat_values(value)
-        else:
-            found.append(value)
-    return found

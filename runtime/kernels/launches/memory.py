@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .steps import CalledOp, LaunchedKernel, SlotOf
+from ..lists.slots import SlotOf
+from .steps import CalledOp, LaunchedKernel
 
 _NEW = ("aten::mm", "aten::bmm", "aten::matmul")
 """Ops of torch whose results are in memory of their own, though maybe as a view of what was allocated."""

@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any
 
 from ..c.library import extension
+from ..lists.slots import FreedPlaces, KernelSlots
 from . import steps as launch_steps
-from .steps import FreedPlaces, KernelSlots
 
 
 def native_steps(steps: Sequence[Any], freed: Sequence[FreedPlaces]) -> Callable[[KernelSlots, Any], None] | None:

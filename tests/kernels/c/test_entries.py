@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from amounts import some_of
 from gradscript.runtime.kernels.c import compiler as compilers
-from gradscript.runtime.kernels.c import entry
+from gradscript.runtime.kernels.c import library
 from gradscript.runtime.kernels.c.launched import LaunchedKernels
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -62,7 +62,7 @@ def unit() -> gs.CompilationUnit:
 
 
 needs_types = pytest.mark.skipif(
-    compilers.compiler() is None or bool(entry.missing_headers()), reason="there is no compiler, or no Python.h"
+    compilers.compiler() is None or bool(library.missing_headers()), reason="there is no compiler, or no Python.h"
 )
 
 

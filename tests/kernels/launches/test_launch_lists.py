@@ -18,9 +18,9 @@ import whole_models
 from data_programs import compare
 from gradscript.runtime.execution.function_executor import forget_compiled
 from gradscript.runtime.kernels.launches import native, steps
-from gradscript.runtime.kernels.launches.kept import KeptList
 from gradscript.runtime.kernels.launches.launch_list import LaunchList
-from gradscript.runtime.kernels.launches.recording import Recording
+from gradscript.runtime.kernels.lists.kept import KeptList
+from gradscript.runtime.kernels.lists.recording import Recording
 from whole_models import flat
 
 CASES = (

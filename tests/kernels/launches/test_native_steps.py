@@ -10,8 +10,9 @@ from weakref import ref
 import pytest
 import torch
 from gradscript.runtime.kernels.launches import native
-from gradscript.runtime.kernels.launches.row import EvaluatedStep
-from gradscript.runtime.kernels.launches.steps import LaunchedKernel, SlotOf
+from gradscript.runtime.kernels.launches.steps import LaunchedKernel
+from gradscript.runtime.kernels.lists.row import EvaluatedStep
+from gradscript.runtime.kernels.lists.slots import SlotOf
 
 STREAM = 7
 

@@ -17,6 +17,9 @@ from ...dims import axes_of
 from ...registry import OPS, Trait, declare
 from .properties import sum_to_size
 
+GradientPlus = Callable[[Array, Array], Array]
+"""The sum of two gradients of one tensor."""
+
 # Emission
 
 
@@ -142,30 +145,41 @@ def _grad_item(gradients: list[Any] | None, index: int) -> Any:
     return None if gradients is None else gradients[index]
 
 
-def added_gradients(left: Any, right: Any) -> Any:
-    """The sum of two gradients, of which either may be undefined, as may be their elements if they are lists."""
+def sum_of_two(left: Array, right: Array) -> Array:
+    """The sum of two gradients of one tensor."""
+    found: Array = OPS.named("aten::add.Tensor").evaluate(left, right)
+    return found
+
+
+def added_gradients(left: Any, right: Any, plus: GradientPlus | None = None) -> Any:
+    """The sum of two gradients, of which either may be undefined, as may be their elements if they are lists; `plus`
+    adds two tensors."""
     if left is None or right is None:
         return right if left is None else left
     if not isinstance(left, list):
-        return OPS.named("aten::add.Tensor").evaluate(left, right)
+        return (plus or sum_of_two)(left, right)
     if len(left) != len(right):
         raise ValueError(f"a gradient of {len(left)} tensors is added to one of {len(right)}")
-    return [added_gradients(a, b) for a, b in zip(left, right, strict=True)]
+    return [added_gradients(a, b, plus) for a, b in zip(left, right, strict=True)]
 
 
-def grad_add_item(gradients: list[Any] | None, gradient: Any, index: int, count: int) -> Any:
-    """The gradients of a list, with one more for one of its elements."""
-    return add_item_in_place(None if gradients is None else [*gradients], gradient, index, count)
+def grad_add_item(
+    gradients: list[Any] | None, gradient: Any, index: int, count: int, plus: GradientPlus | None = None
+) -> Any:
+    """The gradients of a list, with one more for one of its elements; `plus` adds two tensors."""
+    return add_item_in_place(None if gradients is None else [*gradients], gradient, index, count, plus)
 
 
-def add_item_in_place(gradients: list[Any] | None, gradient: Any, index: int, count: int) -> Any:
+def add_item_in_place(
+    gradients: list[Any] | None, gradient: Any, index: int, count: int, plus: GradientPlus | None = None
+) -> Any:
     """As `grad_add_item`, into the list itself."""
     total = [None] * count if gradients is None else gradients
     if len(total) != count:
         raise ValueError(f"a gradient of {len(total)} tensors is added to one of {count}")
     if not -count <= index < count:
         raise IndexError(f"list index {index} out of range in a list of {count}")
-    total[index] = added_gradients(total[index], gradient)
+    total[index] = added_gradients(total[index], gradient, plus)
     return total
 
 

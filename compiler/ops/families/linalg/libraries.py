@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import ParamSpec, Protocol, TypeVar
+from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
 from ....types.lazy_numpy import np
 from ...arrays import Array
@@ -16,11 +16,29 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class ProductCall(NamedTuple):
+    """What a function of BLAS, `gemm`, is told of a product of matrices: where it is, whether of doubles; whether right
+    and left lie transposed, the letters; columns, rows, depth, and from one line to the next of right, left and result;
+    bytes to each matrix of left, right and result."""
+
+    address: int
+    is_double: bool
+    forms: tuple[int, int]
+    numbers: tuple[int, ...]
+    places: tuple[tuple[int, ...], ...]
+
+
 class Multiplier(Protocol):
     """One that multiplies."""
 
     def multiply(self, left: Array, right: Array) -> Array | None:
         """`left @ right`, new; None where it does not multiply such, or they do not fit."""
+
+    def multiplies(self, left: Array, right: Array) -> bool:
+        """Whether it multiplies such."""
+
+    def call_of(self, left: Array, right: Array, result: Array) -> ProductCall | None:
+        """How it does so, for memory laid out like that; None where it would copy first."""
 
     def add_product(self, total: Array, left: Array, right: Array) -> bool:
         """Add `left @ right` to a matrix, if it does so for such."""
@@ -34,6 +52,11 @@ def library_product(left: Array, right: Array) -> Array:
     library = _CHOSEN.get()
     found = None if library is None else library.multiply(left, right)
     return np.matmul(left, right) if found is None else found
+
+
+def current_library() -> Multiplier | None:
+    """The one that is chosen; None for NumPy's."""
+    return _CHOSEN.get()
 
 
 def add_product(total: Array, left: Array, right: Array) -> bool:

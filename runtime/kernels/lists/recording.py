@@ -7,15 +7,15 @@ elements, what prints or raises.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import add
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-import torch
+import numpy as np
 
 from ....compiler.fusion.unasked import is_unasked
 from ....compiler.ir.graph import Graph
 from ....compiler.ir.node import Node
-from ....compiler.ops.meta import Meta, is_known
+from ....compiler.ops.families.language.control import add_item_in_place, grad_add_item
+from ....compiler.ops.meta import is_known
 from ....compiler.ops.registry import OPS, Op, Trait
 from ....compiler.shapes.infer import infer, moves_values
 from ....lang.light_dataclasses import replace
@@ -23,47 +23,59 @@ from ...plans.interpreter import run_plan
 from ...plans.operations import STRUCTURAL, WRITES
 from ...plans.plan import BINARY, GENERAL, SPREAD, UNARY, Callees, ExecutionPlan
 from ...settings.seeds_in_memory import SeedInMemory
-from ...values.torch_dtypes import dtypes_of_torch
 from ..groups import GroupCall
-from .launch_list import LaunchList, flat_values
-from .row import LaunchRow, Unlisted
+from .row import LaunchRow, Tensors, Unlisted
+from .slots import flat_values
 
-_DTYPE_OF = dtypes_of_torch()
 _OPERATIONS = (BINARY, UNARY, GENERAL, SPREAD)
 _SUMS = ("prim::AutogradAdd",)
 _SETTLED = ("prim::MaterializeGrad", "prim::Loop")
 """Nodes that are none of an op, of which shapes tell what they give: a copy of what a loop begins with is one."""
 _LISTS = {kind for kind in STRUCTURAL if kind not in (*_SUMS, *_SETTLED)}
 _APPENDED = WRITES["aten::append.t"]
+_ITEMS = (add_item_in_place, grad_add_item)
+"""What takes a list of gradients apart, and adds to one."""
 GradientSum = Callable[[Any, Any, Callable[[Any, Any], Any]], Any]
 
 
-class Recording:
-    """One run of a plan. `added` is the sum of two gradients, by what adds two tensors."""
+L = TypeVar("L")
 
-    def __init__(self, plan: ExecutionPlan, added: GradientSum) -> None:
-        self._plan = plan
+
+class Recording(Generic[L]):
+    """One run of a plan on `tensors`. `added` is the sum of two gradients, by what adds two tensors; `make` makes the
+    list of a row, and of what it gives."""
+
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        tensors: Tensors,
+        added: GradientSum,
+        make: Callable[[LaunchRow, Sequence[Any]], L],
+    ) -> None:
+        self.plan = plan
+        self._tensors = tensors
         self._added = added
+        self._make = make
         self._row: LaunchRow | None = None
         self._plans: dict[int, ExecutionPlan] = {}
 
-    def run(self, values: Sequence[Any], own: Sequence[int]) -> tuple[list[Any], LaunchList | None]:
+    def run(self, values: Sequence[Any], own: Sequence[int]) -> tuple[list[Any], L | None]:
         """The results, and the list of what was done for them, where there is one. `own` are the places of arguments
         that are seeds."""
-        known = [_own_name(value) for value in values]
+        known = [self._own_name(value) for value in values]
         try:
-            self._row = LaunchRow(flat_values(known), _flat_places(values, own))
+            self._row = LaunchRow(self._tensors, flat_values(known), _flat_places(values, own))
         except Unlisted:
-            return run_plan(self._plan, values), None
-        results = run_plan(self._wrapped(self._plan), known)
-        found: LaunchList | None = None
+            return run_plan(self.plan, values), None
+        results = run_plan(self._wrapped(self.plan), known)
+        found: L | None = None
         if self._row is not None:
             try:
-                found = LaunchList(self._row, [self._row.argument(result) for result in results])
+                found = self._make(self._row, [self._row.argument(result) for result in results])
             except Unlisted:
                 found = None
         back = {id(name): value for name, value in zip(flat_values(known), flat_values(values), strict=True)}
-        return [_put_back(result, back) for result in results], found
+        return [self._put_back(result, back) for result in results], found
 
     # --- plans ---
 
@@ -78,7 +90,7 @@ class Recording:
         return found
 
     def _note_constant(self, value: Any) -> None:
-        if isinstance(value, torch.Tensor) and self._row is not None:
+        if isinstance(value, self._tensors.type) and self._row is not None:
             self._row.place_of_constant(value)
 
     def _operation(self, kind: int, function: Any, node: Node) -> Any:
@@ -88,6 +100,8 @@ class Recording:
             return lambda *values: self._group(function, values)
         if node.kind in _SUMS:
             return lambda left, right: self._added(left, right, self._plus)
+        if function in _ITEMS:
+            return lambda *values: function(*values, plus=self._plus)
         return lambda *values: self._evaluate(node, function, values)
 
     def _noted(self, note: Callable[[LaunchRow], None]) -> None:
@@ -119,23 +133,88 @@ class Recording:
         return call.spread(results)
 
     def _plus(self, left: Any, right: Any) -> Any:
-        result = left + right
-        self._noted(lambda row: row.evaluated(add, [left, right], result))
+        plus = self._tensors.plus
+        result = plus(left, right)
+        self._noted(lambda row: row.evaluated(plus, [left, right], result, OPS.named("aten::add.Tensor")))
         return result
 
     def _evaluate(self, node: Node, function: Callable[..., Any], values: Sequence[Any]) -> Any:
         result = function(*values)
         if type(result) is float:
             # `min(a, b)` is one of the two, here; a later call may find the other.
-            result = _own_name(result)
-        self._noted(lambda row: _note(row, node, function, values, result))
+            result = self._own_name(result)
+        self._noted(lambda row: self._note(row, node, function, values, result))
         return result
+
+    def _note(
+        self, row: LaunchRow, node: Node, function: Callable[..., Any], values: Sequence[Any], result: Any
+    ) -> None:
+        """Note an evaluation where it has to be done again. Raises: Unlisted."""
+        op = OPS.of(node.schema)
+        if op is not None and op.has(Trait.SIDE_EFFECT):
+            raise Unlisted
+        given, made = flat_values([*values]), flat_values([*result] if isinstance(result, list | tuple) else [result])
+        tensors = [value for value in given if isinstance(value, self._tensors.type)]
+        if any(isinstance(value, np.generic | complex) for value in made):
+            raise Unlisted
+        numbers = [value for value in made if isinstance(value, int | float | str | SeedInMemory)]
+        if op is not None and op.has(Trait.RANDOM) and numbers:
+            if not isinstance(result, int):
+                raise Unlisted
+            row.draw(result, row.evaluate(function, [row.argument(value) for value in values]))
+            return
+        takes_own = any(map(row.is_own, given))
+        if numbers and tensors and not _is_told_by_shapes(op):
+            raise Unlisted
+        if numbers and takes_own:
+            if type(result) is not float:
+                raise Unlisted
+            row.evaluated(_within_range(function), values, result)
+            return
+        known = {id(tensor) for tensor in tensors}
+        is_new = any(isinstance(value, self._tensors.type) and id(value) not in known for value in made)
+        writes = node.kind in WRITES
+        if not is_new and not writes:
+            return
+        if not writes and not self._is_settled(node, op, values):
+            raise Unlisted
+        row.evaluated(function, values, result, op)
+
+    def _is_settled(self, node: Node, op: Op | None, values: Sequence[Any]) -> bool:
+        """Whether the shapes of what a node makes follow from those of what it is given."""
+        if op is None:
+            return node.kind in _SETTLED
+        if moves_values(op) or op.scalar is not None:
+            return True
+        try:
+            found = infer(op, [self._abstract(value) for value in values], [value.type for value in node.inputs])
+        except (RuntimeError, IndexError, TypeError, ValueError):
+            return False
+        return all(map(is_known, found))
+
+    def _abstract(self, value: Any) -> Any:
+        if isinstance(value, self._tensors.type):
+            return self._tensors.meta(value)
+        return [self._abstract(item) for item in value] if isinstance(value, list | tuple) else value
+
+    def _own_name(self, value: Any) -> Any:
+        """A value that is none of the other arguments, though it is the same: calls to come may be given others."""
+        if isinstance(value, self._tensors.type):
+            return self._tensors.renamed(value)
+        if isinstance(value, list):
+            return [self._own_name(item) for item in value]
+        return value * 1.0 if type(value) is float else value
+
+    def _put_back(self, result: Any, back: dict[int, Any]) -> Any:
+        if isinstance(result, list | tuple):
+            return type(result)([self._put_back(item, back) for item in result])
+        return back.get(id(result), result) if isinstance(result, self._tensors.type) else result
 
 
 class _WrappedCallees:
     """The plans of functions that a plan calls, each wrapped."""
 
-    def __init__(self, recording: Recording, callees: Callees) -> None:
+    def __init__(self, recording: Recording[Any], callees: Callees) -> None:
         self._recording = recording
         self._callees = callees
 
@@ -144,61 +223,11 @@ class _WrappedCallees:
         return self._recording._wrapped(self._callees.plan(graph))
 
 
-def _note(row: LaunchRow, node: Node, function: Callable[..., Any], values: Sequence[Any], result: Any) -> None:
-    """Note an evaluation where it has to be done again. Raises: Unlisted."""
-    op = OPS.of(node.schema)
-    if op is not None and op.has(Trait.SIDE_EFFECT):
-        raise Unlisted
-    given, made = flat_values([*values]), flat_values([*result] if isinstance(result, list | tuple) else [result])
-    tensors = [value for value in given if isinstance(value, torch.Tensor)]
-    numbers = [value for value in made if isinstance(value, int | float | str | SeedInMemory)]
-    if op is not None and op.has(Trait.RANDOM) and numbers:
-        if not isinstance(result, int):
-            raise Unlisted
-        row.draw(result, row.evaluate(function, [row.argument(value) for value in values]))
-        return
-    takes_own = any(map(row.is_own, given))
-    if numbers and tensors and not _is_told_by_shapes(op):
-        raise Unlisted
-    if numbers and takes_own:
-        if type(result) is not float:
-            raise Unlisted
-        row.evaluated(_within_range(function), values, result)
-        return
-    known = {id(tensor) for tensor in tensors}
-    is_new = any(isinstance(value, torch.Tensor) and id(value) not in known for value in made)
-    writes = node.kind in WRITES
-    if not is_new and not writes:
-        return
-    if not writes and not _is_settled(node, op, values):
-        raise Unlisted
-    row.evaluated(function, values, result)
-
-
 def _is_told_by_shapes(op: Op | None) -> bool:
     """Whether numbers that an op makes of tensors follow from their shapes, and from which are there."""
     if op is None:
         return False
     return op.has(Trait.SHAPE_ONLY) or (moves_values(op) and not op.has(Trait.COMPARES))
-
-
-def _is_settled(node: Node, op: Op | None, values: Sequence[Any]) -> bool:
-    """Whether the shapes of what a node makes follow from those of what it is given."""
-    if op is None:
-        return node.kind in _SETTLED
-    if moves_values(op):
-        return True
-    try:
-        found = infer(op, [_abstract(value) for value in values], [value.type for value in node.inputs])
-    except (RuntimeError, IndexError, TypeError, ValueError):
-        return False
-    return all(map(is_known, found))
-
-
-def _abstract(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return Meta(tuple(value.shape), _DTYPE_OF[value.dtype])
-    return [_abstract(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _within_range(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -211,21 +240,6 @@ def _within_range(function: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return run
-
-
-def _own_name(value: Any) -> Any:
-    """A value that is none of the other arguments, though it is the same: calls to come may be given others."""
-    if isinstance(value, torch.Tensor):
-        return value.detach()
-    if isinstance(value, list):
-        return [_own_name(item) for item in value]
-    return value * 1.0 if type(value) is float else value
-
-
-def _put_back(result: Any, back: dict[int, Any]) -> Any:
-    if isinstance(result, list | tuple):
-        return type(result)([_put_back(item, back) for item in result])
-    return back.get(id(result), result) if isinstance(result, torch.Tensor) else result
 
 
 def _flat_places(values: Sequence[Any], places: Sequence[int]) -> list[int]:

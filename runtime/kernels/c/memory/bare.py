@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 
-from ....compiler.ops.arrays import Array
-from .program import CProgram, Extern, Slot, Stretch
+from .....compiler.ops.arrays import Array
+from ..program import CProgram, Extern, Slot, Stretch, slots_among
 
 _PRODUCTS = frozenset(("aten::matmul", "aten::mm", "aten::bmm", "aten::mv", "aten::dot"))
 _MOST_BYTES = 1 << 16
@@ -115,7 +115,7 @@ class _Reader:
         self._made.append((number, array.shape, array.dtype))
 
     def _read_view(self, step: Extern) -> bool:
-        taken = {argument.number for argument in _slots(step.arguments)}
+        taken = {argument.number for argument in slots_among(step.arguments)}
         tensors = taken & self._owners.keys()
         if len(tensors) != 1 or taken & self._unsettled:
             return False
@@ -132,15 +132,15 @@ class _Reader:
         return True
 
     def _read_product(self, step: Extern) -> bool:
-        factors = _factors(step)
+        factors = factors_of(step)
         if not self._has_products or factors is None or len(step.results) != 1:
             return False
         left, right, added = (None if slot is None else self._slots[slot.number] for slot in factors)
         if step.op.schema.name == "aten::linear" and isinstance(right, np.ndarray):
             right = right.T
-        if not _is_factor(left) or not _is_factor(right) or left.dtype != right.dtype:
+        if not is_factor(left) or not is_factor(right) or left.dtype != right.dtype:
             return False
-        shape = _shape(left, right)
+        shape = product_shape(left, right)
         # Which way NumPy goes through batches, it decides, and bits hang on it.
         batches = 0 if shape is None else sum(size > 1 for size in shape[: max(left.ndim, right.ndim) - 2])
         if shape is None or batches or not 0 < np.prod(shape, dtype=int) * left.itemsize < _MOST_BYTES:
@@ -157,7 +157,7 @@ class _Reader:
         return True
 
 
-def _factors(step: Extern) -> tuple[Any, Any, Any] | None:
+def factors_of(step: Extern) -> tuple[Any, Any, Any] | None:
     """The slots of what is multiplied, and what is added; None for what is no product."""
     name, given = step.op.schema.name, step.arguments
     if name in _PRODUCTS:
@@ -172,12 +172,13 @@ def _factors(step: Extern) -> tuple[Any, Any, Any] | None:
     return found if is_told and (found[2] is None or isinstance(found[2], Slot)) else None
 
 
-def _is_factor(value: Any) -> TypeGuard[Array]:
+def is_factor(value: Any) -> TypeGuard[Array]:
+    """Whether a value is one that products here are made of."""
     is_full = isinstance(value, np.ndarray) and value.dtype.char in "fd" and value.dtype.isnative
     return is_full and value.ndim > 0 and value.size > 0 and value.flags.aligned
 
 
-def _shape(left: Array, right: Array) -> tuple[int, ...] | None:
+def product_shape(left: Array, right: Array) -> tuple[int, ...] | None:
     """Of `left @ right`; None where they do not fit."""
     if left.shape[-1] != right.shape[-2 if right.ndim > 1 else 0]:
         return None
@@ -209,13 +210,3 @@ def product_layout(product: Product, result: Array) -> tuple[Any, ...]:
     lengths = (rows, depth, depth, columns, rows, columns)
     own = [0 if n == 1 else stride for n, stride in zip(lengths, (*at_left, *at_right, down, across), strict=True)]
     return left.dtype.char == "d", (rows, depth, columns), (*own, *added)
-
-
-def _slots(arguments: Sequence[Any]) -> list[Slot]:
-    found: list[Slot] = []
-    for argument in arguments:
-        if isinstance(argument, list | tuple):
-            found += _slots(argument)
-        elif isinstance(argument, Slot):
-            found.append(argument)
-    return found
