@@ -31,6 +31,8 @@ from ..types.types import FLOAT, INT, NUMBER, leaf_of
 from .decompose import primitive_definition
 from .straight import Unfusable
 
+MAX_DIMS = 64
+"""Of NumPy's arrays, on which is tried what an op refuses."""
 LARGEST = 3
 """Sizes up to which a size stays as it is: what is larger becomes one of the next, equal ones the same."""
 MOST = 1 << 16
@@ -144,6 +146,8 @@ def _kind(given: Any) -> Any:
     if given is UNKNOWN:
         return UNKNOWN
     if isinstance(given, Meta):
+        if len(given.shape) > MAX_DIMS:
+            raise Unfusable(f"arrays have {MAX_DIMS} dimensions at most")
         return (Meta, Meta(tuple(map(at_hand, given.shape)), given.dtype))
     if type(given) is OpenList:
         return None

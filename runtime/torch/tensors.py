@@ -153,6 +153,9 @@ def array_of(tensor: Any) -> Array:
         message = f"a tensor has no memory to share: {str(error).splitlines()[0]}"
         notes = ["batches of gradients go through torch.func: `torch.func.vmap`, `torch.func.jacrev`"]
         raise RuntimeFailure("R003", "", message, notes=notes) from error
+    except ValueError as error:
+        message = f"a tensor of {tensor.dim()} dimensions: arrays have 64 at most"
+        raise RuntimeFailure("R003", "", message, notes=["take some away: `x.flatten()`, `x.squeeze()`"]) from error
 
 
 def _owner(array: Array) -> Any:

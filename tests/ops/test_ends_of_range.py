@@ -114,3 +114,26 @@ def test_a_norm_that_is_zero_or_infinite_has_no_gradient(order: str, backend: st
             norm = unit.f(x)
             if norm in (0, np.inf):
                 assert not gs.grad(unit.f)(x).any(), row
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("mode", ["trunc", "floor"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_quotients_of_halves_are_rounded_as_those_of_float32(dtype: torch.dtype, mode: str, backend: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(500, generator=generator).mul(scale).to(dtype) for scale in (30, 1))
+    function = gs.CompilationUnit(f"def f(x, y):\n    return torch.div(x, y, rounding_mode='{mode}')\n").f
+    with gs.settings.backend(backend):
+        found = function(x, y)
+    assert torch.equal(found, torch.div(x.float(), y.float(), rounding_mode=mode).to(dtype))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_more_dimensions_than_arrays_have_are_refused(backend: str) -> None:
+    function = gs.CompilationUnit("def f(x):\n    return torch.amax(x, -1) * 2\n").f
+    with gs.settings.backend(backend):
+        assert function(torch.ones([1] * 64)).dim() == 63
+        with pytest.raises(gs.RuntimeFailure, match="a tensor of 65 dimensions"):
+            function(torch.ones([1] * 65))
+        with pytest.raises(gs.RuntimeFailure, match="a tensor of 65 dimensions"):
+            function(torch.ones([1] * 65, requires_grad=True))
