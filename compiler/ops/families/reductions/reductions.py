@@ -40,7 +40,7 @@ def single(array: Array, dtype: DType) -> Array:
 
 def summed_singly(array: Array, axes: tuple[int, ...], dtype: DType, *, keepdim: bool = True) -> Array:
     """A sum within the range of float32 where torch adds up in that, of all but float64; exact as one in float64 is."""
-    total = np.sum(array, axis=axes, dtype=np.float64, keepdims=keepdim)
+    total: Array = np.asarray(np.sum(array, axis=axes, dtype=np.float64, keepdims=keepdim))
     return np.asarray(single(total, dtype).astype(np.float64))
 
 
