@@ -2,6 +2,7 @@
 
 python benchmarks/host_steps.py                          all models
 python benchmarks/host_steps.py --models=transformer,mlp some of them
+python benchmarks/host_steps.py --memory                 what their temporaries hold, beside one block planned for all
 
 Tensors of a CPU stand for those of a device. Kernels are launched by all that launches them on one, up to Triton's
 launcher, which here does nothing; ops of torch run, on so few elements that they take little but their dispatch.
@@ -15,6 +16,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +28,16 @@ from peers import torch_models
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from gradscript.runtime.kernels import program, runner
+from gradscript.runtime.kernels.launches import launch_list
+from gradscript.runtime.kernels.launches.row import LaunchRow
+from gradscript.runtime.kernels.launches.steps import CalledOp, LaunchedKernel, slots_in
 from gradscript.runtime.kernels.triton import kernel as triton_kernel
 from kernel_device import kernel_device
 
 SCALE, TURNS, WARM = 0.02, 200, 6
 STREAM = 1
+ROUNDED = 512
+"""Bytes of which torch's allocator gives multiples."""
 
 
 class NoLauncher:
@@ -88,6 +95,69 @@ def measured(model: Model) -> list[Row]:
     ]
 
 
+def held(model: Model) -> list[Row]:
+    """KiB of each list of launches: kernels' temporaries that live at once, a block that they could share, and all."""
+    lists: list[tuple[LaunchRow, set[int]]] = []
+    make = launch_list.LaunchList.__init__
+
+    def made(kept: Any, row: LaunchRow, outputs: Sequence[Any]) -> None:
+        make(kept, row, outputs)
+        lists.append((row, set(slots_in(outputs))))
+
+    arguments = _tensor(model.arguments)
+    leaves = [tensor for tensor in _flat(arguments) if tensor.requires_grad]
+    with pytest.MonkeyPatch().context() as patch:
+        patch.setattr(launch_list.LaunchList, "__init__", made)
+        for _ in range(WARM):
+            torch.autograd.grad(model.function(*arguments), leaves, allow_unused=True)
+    rows = []
+    for half, (row, outputs) in zip(("forward", "backward"), lists, strict=False):
+        lives = _lives(row.steps, outputs)
+        at_once = max((sum(n for a, b, n in lives if a <= i <= b) for i in range(len(row.steps))), default=0)
+        name = f"{model.name}, {half}: {len(row.steps)} steps, {len(lives)} temporaries"
+        rows.append(Row(f"{name}, live at once", at_once / 1024, "KiB"))
+        rows.append(Row(f"{name}, in one block", _block(lives) / 1024, "KiB"))
+        rows.append(Row(f"{name}, together", sum(n for *_, n in lives) / 1024, "KiB"))
+    return rows
+
+
+def _lives(steps: Sequence[Any], outputs: set[int]) -> list[tuple[int, int, int]]:
+    """First step, last step and bytes of what kernels are given to write to, but for what is returned."""
+    born: dict[int, tuple[int, int]] = {}
+    last: dict[int, int] = {}
+    lies_in: dict[int, int] = {}
+
+    def owner(slot: int) -> int:
+        while slot in lies_in:
+            slot = lies_in[slot]
+        return slot
+
+    for i, step in enumerate(steps):
+        if isinstance(step, LaunchedKernel):
+            for slot, shape, _, dtype in step.made:
+                born[slot] = i, -(-prod(shape) * dtype.itemsize // ROUNDED) * ROUNDED
+            lies_in.update((slot, source) for slot, source, _ in step.moved)
+        elif isinstance(step, CalledOp) and step.is_view and step.read:
+            lies_in.update((slot, step.read[0]) for slot in step.written)
+        last.update((owner(slot), i) for slot in (*step.read, *step.written))
+    returned = {owner(slot) for slot in outputs}
+    return [(first, last[slot], size) for slot, (first, size) in born.items() if slot not in returned]
+
+
+def _block(lives: Sequence[tuple[int, int, int]]) -> int:
+    """Bytes of a block in which each has a place of its own while it lives: large ones first, where they fit best."""
+    placed: list[tuple[int, int, int, int]] = []
+    for first, last, size in sorted(lives, key=lambda life: -life[2]):
+        beside = sorted((at, at + n) for a, b, n, at in placed if a <= last and first <= b)
+        end, best = 0, None
+        for start, stop in beside:
+            if start - end >= size and (best is None or start - end < best[1]):
+                best = end, start - end
+            end = max(end, stop)
+        placed.append((first, last, size, end if best is None else best[0]))
+    return max((at + n for *_, n, at in placed), default=0)
+
+
 def _tensor(value: Any) -> Any:
     if isinstance(value, list):
         return [_tensor(item) for item in value]
@@ -104,6 +174,7 @@ def _flat(values: Sequence[Any]) -> list[Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--memory", action="store_true", help="what temporaries hold, and no times")
     parser.add_argument("--models", default="", help="the names of some models")
     given = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -112,7 +183,8 @@ def main() -> None:
     patch = pytest.MonkeyPatch()
     with kernel_device(patch, runner.KernelGraph), patch.context() as inside:
         _as_on_a_device(inside)
-        rows = [row for make in MODELS if make.__name__ in wanted for row in measured(make(SCALE))]
+        found, scale = (held, 5 * SCALE) if given.memory else (measured, SCALE)
+        rows = [row for make in MODELS if make.__name__ in wanted for row in found(make(scale))]
     print(table(rows))
 
 

@@ -155,7 +155,7 @@ class TritonKernel:
         """
         if self._is_empty:
             return
-        if numbers and any(type(number) is SeedInMemory for number in numbers):
+        if numbers and any(isinstance(number, SeedInMemory) for number in numbers):
             kernel, tensors, numbers = self.reading(tensors, numbers)
             kernel.launch(tensors, numbers, stream)
             return

@@ -55,11 +55,12 @@ OUTLINE = [
 ]
 
 
-def test_equal_rounds_are_compiled_once_however_many_there_are() -> None:
-    few, many = (UNIT.chain.kernels(*arguments("chain", layers)) for layers in (6, 96))
+@pytest.mark.parametrize("name", ["chain", "transformer", "truncated", "early_exit"])
+def test_equal_rounds_are_compiled_once_however_many_there_are(name: str) -> None:
+    few, more, many = (UNIT[name].kernels(*arguments(name, layers)) for layers in (6, 24, 96))
     assert few.outline
-    assert texts(few) == texts(many)
-    assert [k.name for k in few.forward] == [k.name for k in many.forward]
+    assert texts(few) == texts(more) == texts(many)
+    assert [k.name for k in few.forward] == [k.name for k in more.forward] == [k.name for k in many.forward]
 
 
 @pytest.mark.parametrize("calls", [False, True])
