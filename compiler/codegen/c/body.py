@@ -15,6 +15,7 @@ from ...kernel_ir.kernel import (
 from ...scheduling.nest import Accumulate, AxisLoop, Evaluate, Item, Nest, Put, Start, items_of
 from ...types.dtypes import INT64, DType
 from ..naming import Names
+from ..text import Text
 from .angles import PARTS, TOGETHER, angles_of
 from .drawing import SPARE, successive
 from .drawing import TOGETHER as DRAWN_TOGETHER
@@ -23,6 +24,7 @@ from .lanes import LANES, Blocks, blocks_of
 from .positions import CPositions
 from .primitives import TYPES, suffix
 from .reductions import OPERATORS, CReductions
+from .stages import LoopStage, stages_of
 from .traffic import Strip
 from .uses import is_of_computed_index, uses
 
@@ -109,9 +111,10 @@ class CBody(CReductions):
         if not _is_side_by_side(loop):
             return self._plain_turns(loop, first, end)
         drawn, angles = successive(loop, self._declared), angles_of(loop)
-        if not drawn and not angles:
+        stages = stages_of(loop) if self.blocks[id(loop)] is None and not self._is_short(end) else []
+        if not drawn and not angles and not stages:
             return self._plain_turns(loop, first, end)
-        together = TOGETHER if angles else DRAWN_TOGETHER
+        together = TOGETHER if angles or stages else DRAWN_TOGETHER
         position = self.positions.axes[loop.axis]
         start, stop = self.names.take(f"{position}_start"), self.names.take(f"{position}_stop")
         self.helpers["gs_least"] = None
@@ -120,7 +123,7 @@ class CBody(CReductions):
             lines += self._draw(statement, loop.axis, start, stop, together)
         for angle, (dtype, needed) in angles.items():
             lines += self._reduce_angle(angle, dtype, needed, loop, (start, stop))
-        lines += self._plain_turns(loop, start, stop)
+        lines += self._in_stages(loop, stages, start, stop) if stages else self._plain_turns(loop, start, stop)
         self._drawn.clear()
         self._angles.clear()
         head = f"for (int64_t {start} = {first}; {start} < {end}; {start} += {together}) {{"
@@ -165,6 +168,27 @@ class CBody(CReductions):
             f"gs_turn_{ending}({', '.join(parts)}, {stop} - {start});",
         ]
 
+    def _in_stages(self, loop: AxisLoop, stages: Sequence[LoopStage], start: str, stop: str) -> list[str]:
+        """Loops one after the other over the points of a piece."""
+        position = self.positions.axes[loop.axis]
+        outside = dict(self._values)
+        waiting: dict[str, Text] = {}
+        lines: list[str] = []
+        for stage in stages:
+            self._values = {**outside, **waiting}
+            counted = uses(stage.items)
+            counted.update(d.name for d in stage.kept)
+            inner = [line for item in stage.items for line in self._item(item, counted)]
+            for d in stage.kept:
+                strip = self.names.take(f"{self._variable(d)}_strip")
+                waiting[d.name] = Text(f"{strip}[{position} - {start}]")
+                inner.append(f"{waiting[d.name].text} = {self._operand(d.name, d.dtype).text};")
+                lines.append(f"{TYPES[d.dtype]} {strip}[{TOGETHER}];")
+            head = f"for (int64_t {position} = {start}; {position} < {stop}; ++{position}) {{"
+            lines += ["#pragma omp simd", head, *(INDENT + line for line in inner), "}"]
+        self._values = outside
+        return lines
+
     def _plain_turns(self, loop: AxisLoop, first: str, end: str) -> list[str]:
         blocks = self.blocks[id(loop)]
         if blocks is not None:
@@ -173,14 +197,16 @@ class CBody(CReductions):
         ahead = [] if loop.is_innermost else self.traffic.ahead(loop.body, loop.axis, self.blocks)
         inner = [*ahead, *self.lines(loop.body)]
         lines: list[str] = []
-        is_short = end.isdigit() and int(end) < LANES and not self.positions.has_any_size
-        if is_short and self._is_of_any_order(loop):
+        if self._is_short(end) and self._is_of_any_order(loop):
             # A compiler that knows how short a row is combines its numbers in another order than one that does not.
             self.helpers["gs_unknown"] = None
             number, end = end, self.names.take(f"{position}_end")
             lines.append(f"const int64_t {end} = gs_unknown({number});")
         head = f"for (int64_t {position} = {first}; {position} < {end}; ++{position}) {{"
         return [*lines, *self._pragma(loop), head, *(INDENT + line for line in inner), "}"]
+
+    def _is_short(self, end: str) -> bool:
+        return end.isdigit() and int(end) < LANES and not self.positions.has_any_size
 
     def _is_of_any_order(self, loop: AxisLoop) -> bool:
         """Whether its points are combined side by side, to numbers that depend on how."""

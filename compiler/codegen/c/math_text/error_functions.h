@@ -145,11 +145,12 @@ INLINE float gs_tail_of_f32(float x, float low)
 
 INLINE float gs_tail_times_f32(float tail, float square, float square_low)
 {
-    float n = gs_nearest_f32(square * -0x1.715476p0f);
+    float sum = gs_fma_f32(square, -0x1.715476p0f, 0x1.8p23f);
+    float n = sum - 0x1.8p23f;
     float r = gs_fma_f32(n, -0x1.62e4p-1f, -square);
     r = gs_fma_f32(n, -0x1.7f7d1cp-20f, r) - square_low;
-    float e = gs_fma_f32(r * r, gs_exp_rest_f32(r), r);
-    return gs_fma_f32(tail, e, tail) * gs_power_of_two_f32(n + 64.0f) * 0x1p-64f;
+    float power = gs_of_bits_f32((gs_to_bits_f32(sum) << 23) + 0x5f800000u);
+    return gs_fma_f32(tail, gs_expm1_of_rest_f32(r), tail) * power * 0x1p-64f;
 }
 
 /* 1 - erf(x) near 0, and the tail beyond. */

@@ -40,15 +40,40 @@ INLINE double gs_exp_reduced_f64(double x, double n)
     return gs_fma_f64(r * r, gs_exp_rest_f64(r), r);
 }
 
-/* Where the result is 0 nothing underflows on the way, for which processors stop: masked scores are many. */
+/* exp(r) - 1 for |r| <= ln 2 / 2. */
+INLINE float gs_expm1_of_rest_f32(float r)
+{
+    float p = gs_fma_f32(0x1.6a4508p-10f, r, 0x1.1239aap-7f);
+    p = gs_fma_f32(p, r, 0x1.5558b8p-5f);
+    p = gs_fma_f32(p, r, 0x1.555492p-3f);
+    p = gs_fma_f32(p, r, 0x1.fffffcp-2f);
+    return gs_fma_f32(r * r, p, r);
+}
+
+/* exp(r) of what is left of x besides n ln 2; n stands in the low bits of `sum`, to which x / ln 2 is rounded. */
+INLINE float gs_exp_of_rest_f32(float x, float sum)
+{
+    float n = sum - 0x1.8p23f;
+    float r = gs_fma_f32(n, -0x1.62e4p-1f, x);
+    r = gs_fma_f32(n, -0x1.7f7d1cp-20f, r);
+    float p = gs_fma_f32(0x1.6a4508p-10f, r, 0x1.1239aap-7f);
+    p = gs_fma_f32(p, r, 0x1.5558b8p-5f);
+    p = gs_fma_f32(p, r, 0x1.555492p-3f);
+    p = gs_fma_f32(p, r, 0x1.fffffcp-2f);
+    p = gs_fma_f32(p, r, 1.0f);
+    return gs_fma_f32(p, r, 1.0f);
+}
+
+/* n is added to the exponent, for small results with 64 that a product takes off again, where they may be subnormal.
+   Where the result is 0 nothing underflows on the way, for which processors stop: masked scores are many. */
 INLINE float gs_exp_f32(float x)
 {
-    float given = x;
-    x = x > 89.0f ? 89.0f : x;
-    x = x < -104.0f ? 0.0f : x;
-    float n = gs_nearest_f32(x * 0x1.715476p0f);
-    float found = gs_scale_f32(1.0f + gs_exp_reduced_f32(x, n), n);
-    return given < -104.0f ? 0.0f : found;
+    float bounded = x < -104.0f ? 0.0f : x;
+    float sum = gs_fma_f32(bounded, 0x1.715476p0f, 0x1.8p23f);
+    uint32_t bits = gs_to_bits_f32(gs_exp_of_rest_f32(bounded, sum)) + (gs_to_bits_f32(sum) << 23);
+    float found = bounded < -86.0f ? gs_of_bits_f32(bits + 0x20000000u) * 0x1p-64f : gs_of_bits_f32(bits);
+    found = x < -104.0f ? 0.0f : found;
+    return x <= 0x1.62e42ep6f ? found : x + __builtin_inff();
 }
 
 INLINE double gs_exp_f64(double x)
@@ -64,8 +89,8 @@ INLINE double gs_exp_f64(double x)
 /* exp where its result is a normal number. */
 INLINE float gs_exp_normal_f32(float x)
 {
-    float n = gs_nearest_f32(x * 0x1.715476p0f);
-    return (1.0f + gs_exp_reduced_f32(x, n)) * gs_power_of_two_f32(n);
+    float sum = gs_fma_f32(x, 0x1.715476p0f, 0x1.8p23f);
+    return gs_exp_of_rest_f32(x, sum) * gs_of_bits_f32((gs_to_bits_f32(sum) << 23) + 0x3f800000u);
 }
 
 INLINE double gs_exp_normal_f64(double x)

@@ -1,18 +1,17 @@
 /* sinh, cosh and tanh, from exponentials where those do not cancel, near 0 from x + x^3 P(x^2). */
 
+/* In float32 from expm1(2 |x|), of whose roundings less is left the nearer it comes to 1. */
 INLINE float gs_tanh_f32(float x)
 {
-    float a = __builtin_fabsf(x);
-    float z = a * a;
-    float p = gs_fma_f32(0x1.1accf2p-9f, z, -0x1.0c892ap-7f);
-    p = gs_fma_f32(p, z, 0x1.63ad14p-6f);
-    p = gs_fma_f32(p, z, -0x1.b9f22p-5f);
-    p = gs_fma_f32(p, z, 0x1.11107cp-3f);
-    p = gs_fma_f32(p, z, -0x1.555554p-2f);
-    float near = gs_fma_f32(a * z, p, a);
-    float bounded = a > 10.0f ? 10.0f : a;
-    float far = 1.0f - 2.0f / (gs_exp_normal_f32(2.0f * bounded) + 1.0f);
-    return __builtin_copysignf(a < 0.625f ? near : far, x);
+    float a = 2.0f * __builtin_fabsf(x);
+    a = a > 18.5f ? 18.5f : a;
+    float sum = gs_fma_f32(a, 0x1.715476p0f, 0x1.8p23f);
+    float n = sum - 0x1.8p23f;
+    float r = gs_fma_f32(n, -0x1.62e4p-1f, a);
+    r = gs_fma_f32(n, -0x1.7f7d1cp-20f, r);
+    float power = gs_of_bits_f32((gs_to_bits_f32(sum) << 23) + 0x3f800000u);
+    float e = gs_fma_f32(power, gs_expm1_of_rest_f32(r), power - 1.0f);
+    return __builtin_copysignf(e / (e + 2.0f), x);
 }
 
 INLINE double gs_tanh_f64(double x)

@@ -1,0 +1,81 @@
+"""Loops in stages: the same numbers to the last bit, and nothing read again that a store may have overwritten."""
+
+from __future__ import annotations
+
+import gradscript as gs
+import numpy as np
+import pytest
+from amounts import some_of
+from c_kernel_running import CASES, assert_as_meant, with_text
+from gradscript.compiler.codegen.c import stages
+from gradscript.compiler.codegen.c.module import emit_function
+from gradscript.compiler.kernel_ir.kernel import Kernel
+from gradscript.compiler.scheduling.collapse import collapse_axes
+from gradscript.compiler.scheduling.cpu import split_for_cpu
+from gradscript.runtime.kernels.c.compiler import compiler
+from kernel_cases import Case
+
+SOURCE = """
+def f(x, y):
+    a = torch.tanh(x) * y
+    b = torch.exp(-a * a)
+    c = torch.sigmoid(b + x)
+    d = torch.log1p(c * c)
+    return d * a, b - x, torch.exp(d) + y
+"""
+NAMES = ("x", "y")
+
+
+def _text(kernel: Kernel) -> str:
+    parts = [collapse_axes(part) for part in split_for_cpu(collapse_axes(kernel))]
+    return "\n".join(emit_function(part, part.name).text for part in parts)
+
+
+@pytest.fixture
+def many_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("DEEPEST", 0.0), ("LEAST", 0.0), ("TOGETHER", 24)):
+        monkeypatch.setattr(stages, name, value)
+    monkeypatch.setattr(stages, "WEIGHTS", dict.fromkeys(("mul", "div", "sqrt", "where", "maximum"), 1.0))
+
+
+@pytest.mark.usefixtures("many_stages")
+@pytest.mark.parametrize("case", some_of(CASES) if compiler() else [], ids=lambda case: case.name)
+def test_results_in_stages_are_the_same(case: Case) -> None:
+    assert_as_meant(case, 3)
+
+
+@pytest.mark.usefixtures("many_stages")
+def test_several_kernels_have_stages() -> None:
+    """So that the test above is about them."""
+    assert sum("_strip[" in _text(with_text(case.kernel)) for case in CASES) > len(CASES) // 8
+
+
+def _passes(x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
+    function = gs.CompilationUnit(SOURCE).f
+    with gs.settings.backend("c"):
+        results, pull_back = gs.vjp(function, x, y)
+        return [*results, *pull_back(tuple(results))]
+
+
+@pytest.mark.parametrize("size", [64, 255, 256, 257, 10_000] if compiler() else [])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_no_bit_depends_on_stages(size: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = np.random.default_rng(size).standard_normal((2, size)).astype(dtype)
+    found = _passes(x, y)
+    monkeypatch.setattr(stages, "DEEPEST", 1e9)
+    for staged, plain in zip(found, _passes(x, y), strict=True):
+        np.testing.assert_array_equal(staged, plain)
+
+
+@pytest.mark.parametrize("deepest", [0.0, 1.2])
+def test_what_a_store_may_have_overwritten_is_not_read_again(deepest: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "DEEPEST", deepest)
+    functions = gs.CompilationUnit(SOURCE).f.kernels(np.ones(1000, np.float32), np.ones(1000, np.float32)).c.functions
+    assert len(functions) == 2
+    for function in functions:
+        loops = [piece.split("}")[0] for piece in function.split("#pragma omp simd")[1:]]
+        assert len(loops) > 1
+        stored = False
+        for loop in loops:
+            assert not (stored and any(f"= {name}_ptr[" in loop for name in NAMES)), function
+            stored = stored or "_ptr[i] =" in loop
