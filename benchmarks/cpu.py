@@ -82,7 +82,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def _run(given: argparse.Namespace) -> None:
     if given.keep:
-        from cpu_page import keep
+        from results.cpu_page import keep
 
         keep(given.turns, given.compile)
         return

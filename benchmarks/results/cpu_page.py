@@ -10,7 +10,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parents[1]
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 MARK = "<!-- measured by `make bench-cpu ARGS=--keep` -->\n"
 
