@@ -24,7 +24,7 @@ import gradscript as gs
 import numpy as np
 import torch
 from harness import Row, Work, medians, table
-from sources import SWIGLU, SWIGLU_LOSS, SWIGLU_TORCHSCRIPT, long_function, many_functions
+from inputs.sources import SWIGLU, SWIGLU_LOSS, SWIGLU_TORCHSCRIPT, long_function, many_functions
 
 gs.settings.backend = "numpy"
 RESULTS = Path(__file__).parent / "results"

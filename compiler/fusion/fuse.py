@@ -157,7 +157,7 @@ def fuse(
 def require_one_program(graph: Graph, arguments: Sequence[ArgumentFacts]) -> None:
     """Unfusable where a graph for arguments of these layouts is no straight line, which a look at it tells."""
     copied = graph.plain_copy()
-    require_straight(copied, settle_for_kernels(copied, _abstract(arguments)))
+    require_straight(copied, settle_for_kernels(copied, metas_of_arguments(arguments)))
 
 
 def fuse_groups(graph: Graph, arguments: Sequence[ArgumentFacts]) -> Parts | None:
@@ -167,7 +167,7 @@ def fuse_groups(graph: Graph, arguments: Sequence[ArgumentFacts]) -> Parts | Non
     """
     copied = graph.plain_copy()
     open_draws(copied)
-    metas = _abstract(arguments)
+    metas = metas_of_arguments(arguments)
     known = settle_for_kernels(copied, metas)
     if run_recipe(copied, "accumulate"):
         known = settle_for_kernels(copied, metas)
@@ -193,7 +193,7 @@ def pair_gradient(
     graph: Graph, arguments: Sequence[ArgumentFacts], requires_grad: Sequence[bool], policy: Policy = KERNEL_POLICY
 ) -> Gradient:
     """The Gradient that a pair is made of, for arguments of these layouts, in terms of what kernels know."""
-    return _gradient(graph, _abstract(arguments), requires_grad, policy)
+    return _gradient(graph, metas_of_arguments(arguments), requires_grad, policy)
 
 
 def planned_pair(
@@ -212,7 +212,7 @@ def kernel_gradient(
     Unrepeatable where it cannot, as where a second derivative is a function's own to tell: there is none once calls are
     written out. With `once`, it need not.
     """
-    metas = _abstract(arguments)
+    metas = metas_of_arguments(arguments)
     gradient = _gradient(graph, metas, requires_grad, KERNEL_POLICY, once=once)
     if once:
         return gradient
@@ -253,7 +253,7 @@ def _closed(given: ArgumentFacts, atoms: Sequence[int]) -> ArgumentFacts:
     return given.closed(atoms) if isinstance(given, Layout) else closed(given, atoms)
 
 
-def _abstract(arguments: Sequence[ArgumentFacts]) -> list[Any]:
+def metas_of_arguments(arguments: Sequence[ArgumentFacts]) -> list[Any]:
     """Equal ones are the same object: what runs over lists of many layers tells by it that all are alike."""
     seen: dict[Meta, Meta] = {}
 
@@ -319,7 +319,7 @@ def _planned(
     """The program of a graph, which is changed. `results` are what its outputs are to be called."""
     if any(type(given) is OpenList and value.use_count for given, value in zip(arguments, graph.inputs, strict=True)):
         raise Unfusable("a list has a length that is open")
-    metas = _abstract(arguments)
+    metas = metas_of_arguments(arguments)
     known = settle_for_kernels(graph, metas)
     require_straight(graph, known)
     known = _to_parts(graph, metas, decompose_for_target(wide=supports(WIDE_MOMENTS, FLOAT64)), known=known)

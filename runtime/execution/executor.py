@@ -168,11 +168,16 @@ class GraphExecutor:
                 self._kernels = self._kernels or kernels_for(self.graph)
         return self._kernels.run(values)
 
-    def kernel_entry(self, values: Sequence[Any], given: int, *, at_once: bool = False) -> Any:
+    @property
+    def has_kernels(self) -> bool:
+        """Whether values were run by kernels, or were to be."""
+        return self._kernels is not None
+
+    def kernel_entry(self, values: Sequence[Any], given: int, *, at_once: bool = False, library: Any = None) -> Any:
         """What runs the kernels for values like the first of these, where they are met again; None if nothing does."""
         if self._kernels is None:
             return None
-        return self._kernels.entry(values, given, lambda: self._steps(values), at_once=at_once)
+        return self._kernels.entry(values, given, lambda: self._steps(values), at_once=at_once, library=library)
 
     def listed(self, values: Sequence[Any]) -> Any:
         """The list of what is done for such values, where they have run by kernels; None where there is none, or not

@@ -21,11 +21,13 @@ class GraphRun(Protocol):
         by_ops: Callable[[], Callable[[list[Any]], list[Any]] | None],
         *,
         at_once: bool = False,
+        library: Any = None,
     ) -> Any:
         """What runs the graph on values like these without Python in between, of which as many as are `given` may be
         others; None where there is no such thing, or, unless `at_once`, but when it is asked for the second time.
 
-        `by_ops` gives what runs those that have no kernels, where a second run is no more than a repetition."""
+        `by_ops` gives what runs those that have no kernels, where a second run is no more than a repetition; `library`
+        is what stands for ops that have none, where it is known."""
 
     def listed(self, values: Sequence[Any]) -> Any:
         """The list of what is done for such values, as it was planned before; None where there is none, or not yet."""

@@ -23,6 +23,7 @@ from ..kernels.c.memory.listed import ArrayList
 from ..kernels.c.memory.native import takes_tensors
 from ..kernels.c.tensors import Kinds, tensor_types
 from ..kernels.lists.slots import flat_values
+from ..kernels.torch_bindings import binding
 from ..plans.interpreter import execute
 from ..settings.counters import HITS
 from ..settings.modes import runs_c, usual_backend
@@ -35,6 +36,10 @@ from .tensors import TensorMemory
 
 _packed: Callable[[Any], Any] = torch._C._to_dlpack
 _array_of_packed: Callable[[Any], Array] = np.from_dlpack
+
+
+MOST_WAYS = 8
+"""Through branches that data decides, of one kind of values; beyond, they are run as they stand."""
 
 
 class Lent:
@@ -57,7 +62,8 @@ class ArrayRun:
 
     The first of the results, as many as are `owned`, share no memory with any other value; the others may be views, by
     torch's own means. With `passes_on`, a value that is returned as it came is the very tensor; with `in_order`, those
-    that are owned are contiguous. Those at places in `unwanted` are None.
+    that are owned are contiguous. Those at places in `unwanted` are None. `by_torch` says whether ops of the library
+    may be torch's own: where none of the values is recorded.
     """
 
     def __init__(
@@ -69,6 +75,7 @@ class ArrayRun:
         passes_on: bool = False,
         in_order: bool = False,
         unwanted: Collection[int] = (),
+        by_torch: bool = True,
     ) -> None:
         self.is_new = [True] * len(executor.graph.outputs)
         self.is_settled = False
@@ -85,6 +92,10 @@ class ArrayRun:
         self._constants = tuple([constant for constant in template if isinstance(constant, np.ndarray)])
         self._entry: Calls | None = None
         self._has_run = False
+        self._library = binding if by_torch else None
+        self.is_torchs = False
+        """Whether it calls ops of torch's, or decides by data: bits may be others than those of its executor."""
+        self._ways = 0
         found = tensor_types()
         self._new_tensors = None if found is None or unwanted else found.new_tensors
         self.quick = None if found is None else found.run(self.run, self._constants, owned, passes_on)
@@ -93,9 +104,16 @@ class ArrayRun:
         """The results for values, or for these with arrays of their memory for the tensors."""
         if arrays is None:
             arrays = self.arrays(values)
+        found = self._by_torch(values, arrays)
+        if found is not None:
+            return found
         results = None if self._entry is None else self._entry(*arrays)
         if results is None:
+            known = (self.is_torchs, self._ways)
             results = self._computed(arrays)
+            found = self._by_torch(values, arrays) if (self.is_torchs, self._ways) != known else None
+            if found is not None:
+                return found
         elif type(results) is not tuple:
             results = (results,)
         if self._new_tensors is not None:
@@ -103,6 +121,22 @@ class ArrayRun:
         else:
             row = None if self._shares(results) else self._as_tensors(results)
         return row if row is not None else self._told_apart(values, arrays, results)
+
+    def _by_torch(self, values: Sequence[Any], arrays: list[Any]) -> list[Any] | None:
+        """The results where ops of torch's are called in it; None where they are not to be had so."""
+        if not self.is_torchs or self.quick is None:
+            return None
+        found: list[Any] | None = self.quick.again(tuple(values), arrays)
+        return found
+
+    def meet(self, values: Sequence[Any]) -> bool:
+        """Whether values, for which the graph has just run, are from now on run with ops of torch's.
+
+        These may add up in another order, and what calls give is to be the same from the first on.
+        """
+        if self._plan is None and not self._has_run and self._executor.has_kernels:
+            self._enter(self.arrays(values))
+        return self.is_torchs
 
     def _shares(self, results: Sequence[Any]) -> bool:
         """Whether a result is none of the arrays that own their memory, or is there twice, or a constant."""
@@ -141,20 +175,34 @@ class ArrayRun:
     def _by_kernels(self, arrays: list[Any]) -> list[Any]:
         results = self._executor.run(arrays)
         if not self._has_run:
-            self._has_run = True
-            self._entry = self._entered(arrays)
-            if self._entry is not None and self.quick is not None and self._new_tensors is not None:
-                self.quick.enter(self._entry)
+            self._enter(arrays)
+        elif self._ways and self._ways < MOST_WAYS and not torch._C._is_any_autocast_enabled():
+            self._add_way(arrays)
         return results
+
+    def _enter(self, arrays: list[Any]) -> None:
+        self._has_run = True
+        self._entry = self._entered(arrays)
+        if self._entry is not None and self.quick is not None and self._new_tensors is not None:
+            self.quick.enter(self._entry)
 
     def _entered(self, arrays: list[Any]) -> Calls | None:
         """What runs the kernels without Python in between; None where nothing does."""
-        entry = self._executor.kernel_entry(arrays, len(arrays), at_once=True)
+        entry = self._executor.kernel_entry(arrays, len(arrays), at_once=True, library=self._library)
         if entry is None:
             return None
+        self.is_torchs = (entry.calls or entry.checks) and self.quick is not None and self._new_tensors is not None
+        self._ways = int(entry.checks)
         calls = new_calls()
         calls.add(entry)
         return calls
+
+    def _add_way(self, arrays: list[Any]) -> None:
+        """Have the way that these went found from now on: through branches that data decides."""
+        entry = self._executor.kernel_entry(arrays, len(arrays), at_once=True, library=self._library)
+        self._ways += 1
+        if entry is not None and self._entry is not None:
+            self._entry.add(entry)
 
     def _told_apart(self, values: Sequence[Any], arrays: Sequence[Any], results: Sequence[Any]) -> list[Any]:
         """Results of which some may be views, of each other or of values."""
@@ -214,7 +262,7 @@ def quick_call(run: Any, python: Any, rest: Sequence[Any], results: Sequence[int
     if types is None or not isinstance(run, ArrayRun) or run.quick is None:
         return None
     none: dict[str, Any] = dict.fromkeys(
-        ("tensors", "row", "saved_inputs", "saved_outputs", "vjps", "places", "shapes"), ()
+        ("tensors", "row", "saved_inputs", "saved_outputs", "vjps", "places", "shapes", "numbers", "number_sources"), ()
     )
     given = {"apply": None, "arguments": None, "backwards": types.kinds(), **none, **places}
     return types.prepared(python=python, rest=tuple(rest), run=run.quick, results=results, **given)
@@ -244,12 +292,15 @@ def quicken(packet: Any, kinds: Kinds) -> None:
         packet.__class__ = type("OpOverloadPacket", (type(packet),), {"__call__": call, "__slots__": ()})
 
 
-def remember(kinds: Kinds, prepared: Any, values: Sequence[Any], run: ArrayRun) -> None:
-    """Have what was prepared for values, which takes them and arrays for them, called for such again."""
+def remember(
+    kinds: Kinds, prepared: Any, values: Sequence[Any], run: ArrayRun, open_places: frozenset[int] = frozenset()
+) -> None:
+    """Have what was prepared for values, which takes them and arrays for them, called for such again: for any ints at
+    places that are open."""
     types, backend = tensor_types(), usual_backend()
     if types is not None and backend is not None:
         dtypes = tuple([getattr(value, "dtype", None) for value in run.arrays(values)])
-        kinds.add(types.kind(prepared, tuple(values), dtypes, torch.is_grad_enabled(), backend))
+        kinds.add(types.kind(prepared, tuple(values), dtypes, torch.is_grad_enabled(), backend, open_places))
 
 
 # --- lists ---

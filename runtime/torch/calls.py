@@ -100,7 +100,9 @@ class TorchCalls:
             raise self._no_gradient(f"a result: no gradient flows through a {self._opaque_results[0]}", "return")
         results = self._recorded(values) if joins or device != "cpu" else self._run(values)
         if key is not None and key not in self._prepared and (device not in BY_OPS or device == "cpu"):
-            self._prepare(device, args, values, key)
+            prepared = self._prepare(device, args, values, key)
+            if prepared is not None and isinstance(prepared.fixed, ArrayRun) and prepared.fixed.meet(values):
+                return prepared(args)
         if device not in BY_OPS or (device == "cpu" and self._has_lists(args, key)):
             self._takes_lists = True
             self._recent = self._recent or RecentCalls()
@@ -119,7 +121,7 @@ class TorchCalls:
 
     def _prepare(
         self, device: str, args: tuple[Any, ...], values: list[Any], key: Hashable, *, owns: bool = False
-    ) -> None:
+    ) -> PreparedCall | None:
         """Have the next such call find what this one found out."""
         program = self._program[0]
         prepared = None if self._has_tuples else prepare(self._function, program, device, args, values, owns=owns)
@@ -128,6 +130,7 @@ class TorchCalls:
         self._prepared[key] = prepared
         if prepared is not None and isinstance(prepared.fixed, ArrayRun):
             remember(self.known, prepared.quick, args, prepared.fixed)
+        return prepared
 
     def _run(self, values: list[Any]) -> list[Any]:
         """By the plans that the function has for arrays."""

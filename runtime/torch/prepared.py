@@ -16,7 +16,7 @@ from torch.autograd.function import _SingleLevelFunction
 
 from ...compiler.analysis.draws import is_random
 from ...compiler.ir.node import Value
-from ...compiler.types.types import is_tensor, leaf_of
+from ...compiler.types.types import BOOL, FLOAT, INT, is_tensor, leaf_of
 from ..execution.compiled import Compiled
 from ..execution.differentiated import CompiledGraph
 from ..settings.modes import TOUCHED, runs_c, usual_backend
@@ -30,6 +30,7 @@ from .node import NUMPY_DTYPE, KeptPlaces, fits, is_transformed, named
 from .places import NestedPlaces, TensorPlace, each
 from .second_derivatives import KeptArguments
 from .steps import Step, step_of
+from .tensors import requires_grad
 
 TorchValues = Sequence[Any]
 PreparedRun = Callable[[TorchValues], list[Any]]
@@ -153,6 +154,7 @@ class NodeCall:
         numbers = [(n, step.graph.inputs[i].node) for n, i in self._numbers]
         numbers += [(n, step.graph.outputs[i].node) for n, i in self._computed_numbers]
         # Seeds are other ones in each call, and decide nothing.
+        self._seeds = frozenset(n for n, node in numbers if is_random(node))
         self._settling = [] if device == "cpu" else [n for n, node in numbers if not is_random(node)]
         self._vjps = [None if i in step.repeated else place[i] for i in step.input_vjps]
         self._outputs: list[NestedPlaces] = [TensorPlace(place[i]) for i in step.input_vjps]
@@ -180,6 +182,8 @@ class NodeCall:
             saved_inputs=self._at_inputs,
             saved_outputs=self._at_outputs,
             vjps=[-1 if place is None else place for place in self._vjps],
+            numbers=[n for n, _ in (*self._numbers, *self._computed_numbers)],
+            number_sources=[*[i for _, i in self._numbers], *[-1 - i for _, i in self._computed_numbers]],
             places=self._arguments,
             shapes=[tuple(self._shapes[place]) for place in self._arguments],
             arguments=self.arguments if self.step.pullback is not None else None,
@@ -223,7 +227,7 @@ class NodeCall:
         if self._has_numbers:
             numbers = [(n, values[i]) for n, i in self._numbers]
             ctx.numbers = numbers + [(n, results[i]) for n, i in self._computed_numbers]
-        elif self.quick is not None and self._is_all_new:
+        if self.quick is not None and self._is_all_new:
             self.quick.settle(without)
         return tuple(row)
 
@@ -303,7 +307,8 @@ class NodeCall:
             prepared = found.fixed(values)
             return found if prepared is None else prepared.run
         fixed = step.array_run(values, passes_on=True)
-        remember(self._known_backwards, fixed.quick, values, fixed)
+        seeds = frozenset(len(vjps) + n for n in self._seeds)
+        remember(self._known_backwards, fixed.quick, values, fixed, seeds)
         return fixed.run
 
 
@@ -355,7 +360,9 @@ def prepare(
     outputs = step.graph.outputs
     has_others = not all(is_tensor(output.type) for output in outputs[: step.num_real])
     # What is saved of a branch is not there where another one was taken.
-    is_nested = has_lists or has_others or any(map(_may_be_nested, outputs))
+    # On the CPU a run goes the way of its data, past branches.
+    decided = [i for i, o in enumerate(outputs) if device == "cpu" and _is_decided(o, is_real=i < step.num_real)]
+    is_nested = has_lists or has_others or any(_may_be_nested(o) for i, o in enumerate(outputs) if i not in decided)
     if device == "cpu" and is_nested:
         return ListCall(device, step, step.listed_run(), rest) if lists_run() and not owns else None
     fixed = step.array_run(values, in_order=owns) if device == "cpu" else step.on(device).fixed(values)
@@ -380,7 +387,9 @@ def _prepared_plainly(
     if device == "cpu":
         executor = program.executor if owns else function.executor
         owned = len(program.graph.outputs) if owns else 0
-        return PlainCall(ArrayRun(executor, values, owned=owned, in_order=in_order), rest)
+        is_recorded = _grad_enabled() and requires_grad(values)
+        run = ArrayRun(executor, values, owned=owned, in_order=in_order, by_torch=not is_recorded)
+        return PlainCall(run, rest)
     fixed = step_of(program, (False,) * len(values)).on(device).fixed(values)
     return None if fixed is None else PlainCall(fixed, rest)
 
@@ -414,6 +423,12 @@ def _described(value: Any) -> Hashable:
     if type(value) is list:
         return tuple(map(_described, value))
     return float if type(value) is float else value
+
+
+def _is_decided(output: Value, *, is_real: bool) -> bool:
+    """Whether a branch gives an output, which is there whichever is taken."""
+    is_one = is_tensor(output.type) if is_real else output.type in (BOOL, INT, FLOAT)
+    return output.node.kind == "prim::If" and is_one
 
 
 def _may_be_nested(output: Value) -> bool:

@@ -16,9 +16,9 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).parents[2]
 AREAS = {
     "values, gradients to third order, every mask": ("against_eager", "own_second_order", "made_anew", "values"),
-    "nodes, hooks, versions, memory, threads": ("gradcheck", "semantics", "lengths", "environment", "seeds"),
+    "nodes, hooks, versions, memory, threads": ("gradcheck", "semantics", "environment", "seeds"),
     "torch.func and forward mode": ("transforms", "kernel_transforms"),
-    "prepared calls, kernels": ("prepared", "prepared_cpu", "products", "kernels"),
+    "prepared calls, kernels": ("prepared", "prepared_cpu", "few_elements", "products", "kernels"),
     "torch.compile, export, make_fx": ("tracers",),
     "gs.torch_op": ("op", "op_data", "op_saved", "launches"),
     "DTensor's rules": ("sharding",),

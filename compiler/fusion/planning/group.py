@@ -276,6 +276,9 @@ class Group:
             if order >= self.order:
                 raise Incompatible
             name = self.body.reserve(value.name_hint or "number")
+            while name in self.arguments:
+                # A buffer has it: a gradient that is read, say, of another function's `t`.
+                name = self.body.reserve(name)
             parameter = KernelParameter(name, INT64 if str(value.type) in ("int", "bool") else FLOAT64)
             self.parameters[value] = parameter
             self.body.parameter(name, parameter.dtype)

@@ -21,15 +21,26 @@ from ....compiler.fusion.unasked import is_unasked
 from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.families.linalg.libraries import multiplying_as_now
 from ....compiler.types.dtypes import BFLOAT16
-from ....compiler.types.types import TupleType, Type, is_tensor
+from ....compiler.types.types import NONE, UNDEFINED, TupleType, Type, is_tensor
 from ...execution.function_executor import FORGETTING
 from ...values.arena import ARENA
 from ..failure import KernelFailure
 from .launched import thread_count
 from .launcher import launcher_address
 from .library import include_folders, load_module, missing_headers
-from .memory.bare import Bare, MemoryView, Product, bare_of, product_layout
-from .program import Act, CProgram, OutOfRange, Straight, Stretch
+from .memory.bare import (
+    CHECKED,
+    Bare,
+    BareAct,
+    LibraryBinder,
+    LibraryCall,
+    MemoryView,
+    Order,
+    Product,
+    bare_of,
+    product_layout,
+)
+from .program import Act, CProgram, OutOfRange, Slot, Straight, Stretch
 
 
 class Calls(Protocol):
@@ -63,6 +74,10 @@ class Types(NamedTuple):
     has_products: bool
 
 
+_TEXTS = ("products.c", "library.c", "entry.c")
+"""Parts of one module."""
+
+
 @cache
 def types() -> Types | None:
     """The types; None where they cannot be built."""
@@ -70,7 +85,7 @@ def types() -> Types | None:
     if include:
         return None
     folder = files(__package__).joinpath("text")
-    text = "".join([folder.joinpath(name).read_text(encoding="utf-8") for name in ("products.c", "entry.c")])
+    text = "".join([folder.joinpath(name).read_text(encoding="utf-8") for name in _TEXTS])
     # What the text compiles to depends on these as well, and a module is kept by its text.
     versions = f"/* {sys.version}, {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n"
     try:
@@ -100,7 +115,7 @@ KNOWN = KnownValue()
 
 
 def widths_of(types: Sequence[Type]) -> list[int | None]:
-    """Of each result how many tensors it is, if it is a tuple; -1 for a tensor, None for what is neither."""
+    """Of each result how many tensors it is, if it is a tuple; -1 for a tensor, or None; None for what is neither."""
     return [_width(type) for type in types]
 
 
@@ -112,16 +127,36 @@ def entry_of(
     open_inputs: Collection[int] = (),
     *,
     multiplies_as_now: bool = False,
+    library: LibraryBinder | None = None,
+    answers: Sequence[bool] = (),
 ) -> Any:
     """What runs a program on arguments like these; None where it takes or gives lists.
 
     The first of the values, as many as are `given`, are asked for, the others are what they are; those of
     `open_inputs` may be any ints. Results are tensors and tuples of tensors, as `widths_of` says; what the program
-    gives beyond them is left. Where it `multiplies_as_now`, that library does in each call which does now.
+    gives beyond them is left. Where it `multiplies_as_now`, that library does in each call which does now. `library`
+    stands for the library's ops on bare memory. Where there are `answers`, it runs there alone, and where the last of
+    what the program gives, as many tensors, say so; there alone too where numbers are among the results.
     """
     found = types()
-    if found is None or None in widths or any(isinstance(v, list | tuple) for v in values):
+    if found is None or any(isinstance(v, list | tuple) for v in values):
         return None
+    if None in widths and library is None:
+        return None
+    if answers or None in widths:
+        bare = bare_of(program, values, open_inputs, has_products=found.has_products, library=library)
+        memory = None if bare is None else _on_memory(bare, program, len(values), len(widths), answers)
+        if memory is None:
+            return None
+        return found.entry(
+            guards=_guards(values[:given], open_inputs),
+            outputs=tuple(range(len(widths))),
+            widths=(-1,) * len(widths),
+            defaults=tuple(values[given:]),
+            owner=program,
+            steps=_nowhere,
+            **memory,
+        )
     straight = program.straight
     count = sum(abs(width) for width in widths if width is not None)
     if straight is None:
@@ -131,14 +166,15 @@ def entry_of(
         run = multiplying_as_now(run) if multiplies_as_now else run
         bare = None
         if set(widths) == {-1}:
-            bare = bare_of(program, values, open_inputs, has_products=found.has_products)
+            bare = bare_of(program, values, open_inputs, has_products=found.has_products, library=library)
         return entry_of_steps(
             lambda inputs: run(inputs, thread_count()), program, values, given, widths, open_inputs, bare
         )
     slots = _places(straight, len(values))
-    if slots is None or any(result not in slots for result in straight.results):
+    if slots is None or any(result not in slots for result in straight.results if result is not None):
         return None
-    outputs = tuple([slots[number] for number in straight.results[:count]])
+    # Behind all constants there is None.
+    outputs = tuple([len(slots) if number is None else slots[number] for number in straight.results[:count]])
     return found.entry(
         guards=_guards(values[:given], open_inputs),
         outputs=outputs,
@@ -147,7 +183,7 @@ def entry_of(
         bare=outputs if set(widths) == {-1} else (),
         widths=tuple(widths),
         defaults=tuple(values[given:]),
-        constants=tuple(straight.constants),
+        constants=(*straight.constants, None),
         owner=program,
         steps=None,
         **_launched(straight.stretch, slots),
@@ -260,28 +296,81 @@ _NO_KERNELS: dict[str, Any] = {
 }
 
 
-def _on_memory(bare: Bare, program: Any, inputs: int, count: int) -> dict[str, Any] | None:
-    """What an entry is told of a program of so many results that runs on bare memory; None where slots are shared."""
-    constants = list(program.constants)
-    first = len(constants)
+def _nowhere(inputs: list[Any]) -> None:
+    """What arrays are run by that have to be on memory: nothing."""
+
+
+def _on_memory(
+    bare: Bare, program: Any, inputs: int, count: int, answers: Sequence[bool] = ()
+) -> dict[str, Any] | None:
+    """What an entry is told of a program of so many results that runs on bare memory; None where slots are shared, or
+    where what is to give `answers` is no element that is read."""
+    first = len(program.constants)
+    known = [result for result in bare.results[:count] if not isinstance(result, Slot)]
+    constants = [*program.constants, *known]
     made = [number for number, _, _ in bare.made]
-    order = [*range(first, first + inputs), *made, *range(first), *(view.slot for view in bare.views)]
+    names = [*range(first), *[-1 - i for i in range(len(known))]]
+    order = [*range(first, first + inputs), *made, *names, *(view.slot for view in bare.views)]
     slots = {number: place for place, number in enumerate(order)}
     if len(slots) < len(order):
         return None
     slots |= {number: slots[owner] for number, owner in bare.same.items()}
+    acts = [_act(act, bare, slots) for act in bare.acts]
+    for result, answer in zip(bare.results[count:], answers, strict=False):
+        if not isinstance(result, Slot) or not _add_check(acts, bare, slots, result.number, answer):
+            return None
+    places = iter(names[first:])
+    results = [slots[r.number if isinstance(r, Slot) else next(places)] for r in bare.results[:count]]
     return {
         **_NO_KERNELS,
         "made": tuple([(slots[number], dtype, tuple(shape), _code(dtype)) for number, shape, dtype in bare.made]),
         "constants": tuple(constants),
         "views": tuple([_view(view, slots) for view in bare.views]),
-        "bare": tuple([slots[number] for number in bare.results[:count]]),
-        "acts": tuple([_act(act, bare, slots) for act in bare.acts]),
+        "bare": tuple(results),
+        "acts": tuple(acts),
     }
 
 
-def _act(act: Stretch | Product, bare: Bare, slots: Mapping[int, int]) -> Any:
-    """Kernels, or a product, with the slots of an entry."""
+def _add_check(acts: list[Any], bare: Bare, slots: Mapping[int, int], number: int, answer: bool) -> bool:
+    """Whether what a slot is to say can be asked: as soon as it is made. `acts` has what is asked before it, too."""
+    view = next((view for view in bare.views if view.slot == number), None)
+    dtypes = {**{made: dtype for made, _, dtype in bare.made}, **bare.given}
+    dtype = view.array.dtype if view is not None else dtypes.get(number)
+    if dtype is None or dtype.char not in CHECKED:
+        return False
+    owner = number if view is None else view.source
+    makers = [i for i, act in enumerate(bare.acts) if owner in _made_by(act)]
+    behind, place = (makers[-1] + 1 if makers else 0), 0
+    for act in acts:
+        if not behind:
+            break
+        behind -= len(act) != 3 if isinstance(act, tuple) else 1
+        place += 1
+    acts.insert(place, (slots[number], dtype.char.encode(), answer))
+    return True
+
+
+def _made_by(act: BareAct) -> Sequence[int]:
+    if isinstance(act, Stretch):
+        return [*(number for number, _, _ in act.made), *(number for number, _, _ in act.moved)]
+    if isinstance(act, Order):
+        return [act.values, act.indices]
+    return act.results if isinstance(act, LibraryCall) else [act.result]
+
+
+def _act(act: BareAct, bare: Bare, slots: Mapping[int, int]) -> Any:
+    """Kernels, or what else an act is, with the slots of an entry."""
+    if isinstance(act, LibraryCall):
+        passed = [
+            (given, None) if is_list is None else (tuple([slots.get(n, -1) for n in given]), is_list)
+            for given, is_list in act.arguments
+        ]
+        names = tuple(act.names) or None
+        return True, (act.function, names, tuple(passed), tuple([slots[number] for number in act.results]))
+    if isinstance(act, Order):
+        array, (values, indices) = act.array, [slots.get(number, -1) for number in (act.values, act.indices)]
+        how = (array.dtype.char.encode(), act.descending, act.axis, act.taken)
+        return False, (slots[act.source], values, indices, *how, array.shape, array.strides)
     if isinstance(act, Product):
         (result,) = [np.empty(shape, dtype) for number, shape, dtype in bare.made if number == act.result]
         added = -1 if act.added is None else slots[act.added[0]]
@@ -307,7 +396,7 @@ def _places(straight: Straight, inputs: int) -> dict[int, int] | None:
 def _width(type: Type) -> int | None:
     if isinstance(type, TupleType):
         return len(type.elements) if all(map(is_tensor, type.elements)) else None
-    return -1 if is_tensor(type) else None
+    return -1 if is_tensor(type) or type in (NONE, UNDEFINED) else None
 
 
 def _guards(values: Sequence[Any], open_inputs: Collection[int]) -> tuple[Any, ...]:

@@ -14,7 +14,9 @@ from ....compiler.autodiff.flatten import flatten_signature, leaves, rebuilt
 from ....compiler.fusion.unasked import open_seeds
 from ....compiler.ir.graph import Graph
 from ....compiler.types.types import INT, TupleType, Type, is_tensor
+from ...execution.executor import may_run_again
 from ...execution.function_executor import FORGETTING
+from ...failures.failure import RuntimeFailure
 from ...plans.build import build_plan
 from ...plans.interpreter import run_plan
 from ...plans.plan import ExecutionPlan
@@ -105,13 +107,20 @@ class CGraph:
         return None
 
     def entry(
-        self, values: Sequence[Any], given: int, by_ops: Callable[[], ByOps | None], *, at_once: bool = False
+        self,
+        values: Sequence[Any],
+        given: int,
+        by_ops: Callable[[], ByOps | None],
+        *,
+        at_once: bool = False,
+        library: Any = None,
     ) -> Any:
         """What runs it on values like these without Python in between, or with nothing left to be asked; None where
         nothing does, or, unless `at_once`, not yet.
 
         Of the values as many as are `given` may be others. `by_ops` gives what runs those that have no kernels. What is
-        had `at_once` is called from where nobody says which library multiplies: the one that does now.
+        had `at_once` is called from where nobody says which library multiplies: the one that does now. `library` is
+        what stands for the library's ops, a `memory.bare.LibraryBinder`.
         """
         if any(isinstance(value, list | tuple) for value in values):
             return None
@@ -123,7 +132,9 @@ class CGraph:
 
         widths = widths_of(self._output_types)
         if isinstance(program, CProgram):
-            return entry_of(program, values, given, widths, self._open, multiplies_as_now=at_once)
+            return entry_of(program, values, given, widths, self._open, multiplies_as_now=at_once, library=library)
+        if library is not None and program is not None:
+            return self._decided_entry(values, given, library)
         if any(isinstance(value, float) for value in values) or at_once:
             # With floats that are known there may be a program.
             return None
@@ -145,6 +156,32 @@ class CGraph:
         if isinstance(found, CProgram):
             return self._lists.setdefault(found, list_of_program(found, self._open))
         return None if found is None else found.listed
+
+    def _decided_entry(self, values: Sequence[Any], given: int, library: Any) -> Any:
+        """What runs values that go as these do, through branches that data decides; None where nothing does."""
+        from ....compiler.fusion.decided import decided_graph
+        from ....compiler.fusion.straight import Unfusable
+        from .entry import entry_of, widths_of
+        from .layouts import layout_of
+
+        if not may_run_again(self._graph):
+            return None
+
+        def tells(graph: Graph) -> bool:
+            (answer,) = run_plan(build_plan(graph), values)
+            return bool(answer)
+
+        try:
+            found = decided_graph(self._graph, [layout_of(value, settled=False) for value in values], tells)
+        except (Unfusable, RuntimeFailure):
+            return None
+        if found is None:
+            return None
+        program = CGraph(found.graph)._found(open_seeds(values, self._open), settled=False)
+        if not isinstance(program, CProgram):
+            return None
+        widths = widths_of(self._output_types)
+        return entry_of(program, values, given, widths, self._open, library=library, answers=found.answers)
 
     def _meets_again(self, values: Sequence[Any]) -> bool:
         """Whether this is asked for the second time of such values."""

@@ -170,11 +170,11 @@ class Extern:
 
 @dataclass(frozen=True, slots=True)
 class Straight:
-    """A program that is one stretch. Slots of constants come first, then those of inputs."""
+    """A program that is one stretch. Slots of constants come first, then those of inputs. A result may be None."""
 
     stretch: Stretch
     constants: Sequence[Any]
-    results: Sequence[int]
+    results: Sequence[int | None]
 
 
 class CProgram:
@@ -265,11 +265,18 @@ class CProgram:
         if len(self.steps) != 1 or self.takes_lists:
             return None
         ((step, _),) = self.steps
-        if not isinstance(step, Stretch) or not all(isinstance(output, Slot) for output in self.outputs):
+        if not isinstance(step, Stretch) or not are_slots(self.outputs):
             return None
         made = {number for number, _, _ in step.made}
-        results = [output.number for output in self.outputs]
-        return Straight(step, self.constants, results) if made.issuperset(results) else None
+        if not all(output is None or isinstance(output, Slot) for output in self.outputs):
+            return None
+        results = [None if output is None else output.number for output in self.outputs]
+        return Straight(step, self.constants, results) if made.issuperset(set(results) - {None}) else None
+
+
+def are_slots(outputs: Sequence[Any]) -> bool:
+    """Whether outputs are Slots, but for those that are None, or numbers that are known."""
+    return all(output is None or isinstance(output, Slot | bool | int | float) for output in outputs)
 
 
 def slots_among(arguments: Sequence[Any]) -> list[Slot]:

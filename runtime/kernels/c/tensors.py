@@ -44,7 +44,7 @@ class TensorTypes(NamedTuple):
 
     kind: Callable[..., Any]
     """Of what was prepared, the values it was for, NumPy's dtypes for those that are tensors, whether torch recorded,
-    and the backend."""
+    the backend, and the places where any int may stand."""
     kinds: Callable[[], Kinds]
     run: Callable[..., Any]
     """Of what runs a program of values and arrays for them, and of its constants: the same by kernels, once it was told
@@ -93,6 +93,7 @@ def tensor_types() -> TensorTypes | None:
         (
             *(exchange, torch.Tensor, torch.nn.Parameter),
             *(torch.is_grad_enabled, torch.from_numpy, quiet, forward_ad, usual_backend, TOUCHED, BEGUN, entries.bare),
+            torch._C._is_any_autocast_enabled,
         )
     )
     return None if found is None else TensorTypes(*found)

@@ -13,18 +13,19 @@ static int is_among(PyObject *value, PyObject *const *others, Py_ssize_t count)
     return 0;
 }
 
-/* A list of tensors of arrays that own their memory, each another one and none a constant; NULL where one is anything
-   else, or with an error set. */
+/* A list of tensors of arrays that own their memory, each another one and none a constant, and of None; NULL where one is
+   anything else, or with an error set. */
 static PyObject *tensors_of(PyObject *const *arrays, Py_ssize_t count, PyObject *constants)
 {
     for (Py_ssize_t i = 0; i < count; ++i) {
+        if (arrays[i] == Py_None) continue;
         if (!PyArray_CheckExact(arrays[i]) || PyArray_BASE((PyArrayObject *)arrays[i])) return NULL;
         if (is_among(arrays[i], arrays, i)) return NULL;
         if (is_among(arrays[i], &PyTuple_GET_ITEM(constants, 0), PyTuple_GET_SIZE(constants))) return NULL;
     }
     PyObject *tensors = PyList_New(count);
     for (Py_ssize_t i = 0; tensors && i < count; ++i) {
-        PyObject *tensor = PyObject_CallOneArg(from_array, arrays[i]);
+        PyObject *tensor = arrays[i] == Py_None ? Py_NewRef(Py_None) : PyObject_CallOneArg(from_array, arrays[i]);
         if (tensor) PyList_SET_ITEM(tensors, i, tensor);
         else Py_CLEAR(tensors);
     }
@@ -59,29 +60,80 @@ typedef struct {
 
 /* The address of `run_bare` in entry.c, set once. */
 static Py_ssize_t (*run_bare)(
-    PyObject *calls, const gs_bare *inputs, PyObject *const *values, Py_ssize_t count, gs_result *results, Py_ssize_t most);
+    PyObject *calls, const gs_bare *inputs, PyObject *const *values, Py_ssize_t count, gs_result *results, Py_ssize_t most,
+    Py_ssize_t owned, const gs_torch *torch);
 
 /* Whether a result is what is asked for: none but the first, which are to be new, is to share memory by torch's means. */
 static int is_right(const Run *self, const gs_result *result, Py_ssize_t place)
 {
-    if (result->source >= 0) return self->passes_on && place < self->owned;
-    return !result->is_view || place < self->owned;
+    return result->source < 0 || result->is_view || (self->passes_on && place < self->owned);
+}
+
+static PyObject *row_of(const npy_intp *numbers, int count, Py_ssize_t by)
+{
+    PyObject *row = PyTuple_New(count);
+    for (int i = 0; row && i < count; ++i) {
+        PyObject *number = PyLong_FromSsize_t(numbers[i] / by);
+        if (number) PyTuple_SET_ITEM(row, i, number);
+        else Py_CLEAR(row);
+    }
+    return row;
+}
+
+/* A view of a tensor, to autograd one of its own with the version counter of that one; NULL where torch has none such. */
+static PyObject *view_of(PyObject *tensor, const gs_view *view)
+{
+    if (!view->size) return NULL;
+    PyObject *first = PyObject_CallMethodNoArgs(tensor, name_offset);
+    PyObject *sizes = row_of(view->sizes, view->ndim, 1), *strides = row_of(view->strides, view->ndim, view->size);
+    PyObject *offset = first ? PyLong_FromSsize_t(PyLong_AsSsize_t(first) + view->offset / view->size) : NULL;
+    PyObject *found = NULL, *own = NULL;
+    if (sizes && strides && offset) found = PyObject_CallMethodObjArgs(tensor, name_strided, sizes, strides, offset, NULL);
+    if (found) own = PyObject_CallMethodNoArgs(found, name_detach);
+    Py_XDECREF(first);
+    Py_XDECREF(sizes);
+    Py_XDECREF(strides);
+    Py_XDECREF(offset);
+    Py_XDECREF(found);
+    return own;
+}
+
+/* The tensor of a result, of which there are earlier ones. */
+static PyObject *tensor_of(gs_result *result, PyObject *values, PyObject *earlier)
+{
+    void *tensor = result->tensor;
+    result->tensor = NULL;
+    if (tensor) return tensor;
+    if (result->made) {
+        gs_managed *made = result->made;
+        if (exchange->object_of_managed(made, &tensor)) return NULL;
+        result->made = NULL;
+        return tensor;
+    }
+    PyObject *given = result->source >= 0 ? PyTuple_GET_ITEM(values, result->source) : result->earlier >= 0 ? PyList_GET_ITEM(earlier, result->earlier) : NULL;
+    if (!given) return NULL;
+    return result->is_view ? view_of(given, &result->view) : Py_NewRef(given);
 }
 
 /* The results of kernels on bare memory, a list; NULL where these are for none, or with an error set. */
 static PyObject *run_on_memory(Run *self, PyObject *entry, PyObject *values, const gs_bare *inputs)
 {
     gs_result made[MOST_RESULTS];
-    const Py_ssize_t count = run_bare(entry, inputs, &PyTuple_GET_ITEM(values, 0), PyTuple_GET_SIZE(values), made, MOST_RESULTS);
+    const Py_ssize_t count = run_bare(
+        entry, inputs, &PyTuple_GET_ITEM(values, 0), PyTuple_GET_SIZE(values), made, MOST_RESULTS, self->owned, &torchs);
     if (count < 0) return NULL;
     for (Py_ssize_t i = 0; i < count; ++i) self->is_bare &= is_right(self, made + i, i);
     PyObject *tensors = self->is_bare ? PyList_New(count) : NULL;
     for (Py_ssize_t i = 0; i < count; ++i) {
-        void *tensor = NULL;
-        if (tensors && !made[i].made) tensor = Py_NewRef(PyTuple_GET_ITEM(values, made[i].source));
-        else if (tensors && exchange->object_of_managed(made[i].made, &tensor)) tensor = NULL;
+        PyObject *tensor = tensors ? tensor_of(made + i, values, tensors) : NULL;
         if (tensor) PyList_SET_ITEM(tensors, i, tensor);
         else {
+            if (tensors && made[i].is_view) {
+                /* Strides that torch does not have: Python finds another way, from now on. */
+                PyErr_Clear();
+                self->is_bare = 0;
+            }
+            Py_XDECREF((PyObject *)made[i].tensor);
             if (made[i].made) made[i].made->drop(made[i].made);
             Py_CLEAR(tensors);
         }
@@ -126,6 +178,25 @@ static PyObject *run_enter(Run *self, PyObject *entry)
     Py_RETURN_NONE;
 }
 
+/* again(values, arrays): the results on memory, a list; None where they are not to be had so. */
+static PyObject *run_again(Run *self, PyObject *const *given, Py_ssize_t given_count)
+{
+    if (given_count != 2 || !PyTuple_CheckExact(given[0]) || !PyList_CheckExact(given[1]) || PyTuple_GET_SIZE(given[0]) != PyList_GET_SIZE(given[1]))
+        return PyErr_Format(PyExc_TypeError, "a tuple of values and a list of arrays are taken"), NULL;
+    const Py_ssize_t count = PyTuple_GET_SIZE(given[0]);
+    gs_bare inputs[count + 1];
+    memset(inputs, 0, sizeof inputs);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        PyArrayObject *array = (PyArrayObject *)PyList_GET_ITEM(given[1], i);
+        if (!is_tensor(PyTuple_GET_ITEM(given[0], i)) || !PyArray_CheckExact((PyObject *)array)) continue;
+        inputs[i] = (gs_bare){PyArray_DATA(array), (PyObject *)PyArray_DESCR(array), PyArray_NDIM(array), (const int64_t *)PyArray_DIMS(array),
+                              (const int64_t *)PyArray_STRIDES(array)};
+    }
+    PyObject *results = self->entry && self->is_bare ? run_on_memory(self, self->entry, given[0], inputs) : NULL;
+    if (results || PyErr_Occurred()) return results;
+    Py_RETURN_NONE;
+}
+
 static int run_traverse(Run *self, visitproc visit, void *arg)
 {
     Py_VISIT(self->entry);
@@ -161,6 +232,7 @@ static PyObject *run_new(PyTypeObject *type, PyObject *arguments, PyObject *keyw
 
 static PyMethodDef run_methods[] = {
     {"enter", (PyCFunction)run_enter, METH_O, "Have what runs kernels without Python tried first."},
+    {"again", (PyCFunction)(void (*)(void))run_again, METH_FASTCALL, "The results by that, on memory, or None."},
     {NULL},
 };
 static PyTypeObject RunType = {
@@ -190,6 +262,7 @@ typedef struct {
     int is_settled, takes_all; /* whether all outputs are results */
     Places tensors, results;              /* those among the values that go to the node; results among its outputs */
     Places row, saved_inputs, saved_outputs, without; /* results that are outputs; what is saved; outputs that have no gradient */
+    Places numbers, number_sources;       /* where numbers stand in what is saved, in order; values, or else, below 0, outputs, -1 first */
     Places vjps, places;                  /* gradients that the backward takes, -1 for none; arguments that it gives one of */
     Shape *shapes;                        /* of those arguments */
 } Prepared;
@@ -315,7 +388,7 @@ static int prepared_traverse(Prepared *self, visitproc visit, void *arg)
 static void prepared_dealloc(Prepared *self)
 {
     PyObject_GC_UnTrack(self);
-    Places *all[] = {&self->tensors, &self->results, &self->row, &self->saved_inputs, &self->saved_outputs, &self->without, &self->vjps, &self->places};
+    Places *all[] = {&self->numbers, &self->number_sources, &self->tensors, &self->results, &self->row, &self->saved_inputs, &self->saved_outputs, &self->without, &self->vjps, &self->places};
     for (Py_ssize_t i = 0; self->shapes && i < self->places.count; ++i) PyMem_Free(self->shapes[i].sizes);
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i) PyMem_Free(all[i]->at);
     PyMem_Free(self->shapes);
@@ -331,11 +404,11 @@ static void prepared_dealloc(Prepared *self)
 static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"python", "apply", "rest", "run", "backwards", "tensors", "results", "row", "saved_inputs", "saved_outputs",
-                            "vjps", "places", "shapes", "arguments", NULL};
-    PyObject *python, *apply, *rest, *taken, *run, *backwards, *tensors, *results, *row, *inputs, *outputs, *vjps, *places, *shapes;
+                            "vjps", "places", "shapes", "arguments", "numbers", "number_sources", NULL};
+    PyObject *numbers, *sources, *python, *apply, *rest, *taken, *run, *backwards, *tensors, *results, *row, *inputs, *outputs, *vjps, *places, *shapes;
     if (!PyArg_ParseTupleAndKeywords(
-            arguments, keywords, "OOO!O!O!OOOOOOOOO", names, &python, &apply, &PyTuple_Type, &rest, &RunType, &run,
-            &KindsType, &backwards, &tensors, &results, &row, &inputs, &outputs, &vjps, &places, &shapes, &taken))
+            arguments, keywords, "OOO!O!O!OOOOOOOOOOO", names, &python, &apply, &PyTuple_Type, &rest, &RunType, &run,
+            &KindsType, &backwards, &tensors, &results, &row, &inputs, &outputs, &vjps, &places, &shapes, &taken, &numbers, &sources))
         return NULL;
     Prepared *self = (Prepared *)type->tp_alloc(type, 0);
     if (!self) return NULL;
@@ -348,6 +421,7 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
     self->takes_all = results == Py_None;
     if (read_places(tensors, &self->tensors, 0) || (!self->takes_all && read_places(results, &self->results, 0)) || read_places(row, &self->row, 0)
         || read_places(inputs, &self->saved_inputs, 0) || read_places(outputs, &self->saved_outputs, 0)
+        || read_places(numbers, &self->numbers, 0) || read_places(sources, &self->number_sources, -PY_SSIZE_T_MAX)
         || read_places(vjps, &self->vjps, -1) || read_places(places, &self->places, 0) || read_shapes(shapes, self))
         Py_CLEAR(self);
     return (PyObject *)self;

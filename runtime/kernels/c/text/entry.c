@@ -40,7 +40,8 @@ typedef struct {
     npy_intp *sizes; /* then strides */
 } Guard;
 
-typedef struct { Py_ssize_t slot; PyObject *dtype; int ndim; npy_intp *sizes; npy_intp nbytes; int code; } Made;
+/* What `is_torchs` a call of the library's makes. */
+typedef struct { Py_ssize_t slot; PyObject *dtype; int ndim; npy_intp *sizes; npy_intp nbytes; int code, is_torchs; } Made;
 typedef struct { Py_ssize_t slot; int is_integer; } Parameter;
 /* The memory of a slot otherwise: where it begins, sizes, and strides in bytes. */
 typedef struct { Py_ssize_t source, offset; Made as; npy_intp *strides; } View;
@@ -63,13 +64,15 @@ typedef struct {
     const void *launches;
     const int64_t *sizes;
     int is_long, is_bare; /* whether results are small, and of dtypes that DLPack has */
+    int calls;            /* whether an act is a call of torch's, on bare memory */
     PyObject *defaults; /* a tuple: the last inputs, which are not given */
     PyObject *constants, *threads, *allocate, *owner;
     PyObject *steps; /* (list of inputs) → list of results, or None for whatever goes another way; NULL of kernels alone */
 } Entry;
 
-/* The kernels of an entry, which has the slots of the one that it is of; or, where there is none, a product. */
-typedef struct Act { Entry *kernels; Product product; } Act;
+/* The kernels of an entry, which has the slots of the one that it is of; or a call of the library's, or rows put in order,
+   or a check, or, where there is none of these, a product. */
+typedef struct Act { Entry *kernels; Called *called; Order order; Check check; Product product; } Act;
 
 static PyTypeObject EntryType;
 
@@ -130,6 +133,11 @@ static int read_view(PyObject *item, View *view)
 
 static int read_act(PyObject *item, Act *act)
 {
+    PyObject *rest = PyTuple_Check(item) && PyTuple_GET_SIZE(item) == 2 ? PyTuple_GET_ITEM(item, 1) : NULL;
+    if (rest && PyTuple_GET_ITEM(item, 0) == Py_True) return (act->called = read_called(rest)) ? DONE : FAILED;
+    if (rest) return read_order(rest, &act->order) ? FAILED : DONE;
+    if (PyTuple_Check(item) && PyTuple_GET_SIZE(item) == 3)
+        return PyArg_ParseTuple(item, "ncp", &act->check.slot, &act->check.code, &act->check.answer) ? DONE : FAILED;
     if (PyTuple_Check(item)) return read_product(item, &act->product) ? FAILED : DONE;
     if (Py_TYPE(item) != &EntryType) return PyErr_Format(PyExc_TypeError, "not an Entry, nor a product"), FAILED;
     act->kernels = (Entry *)Py_NewRef(item);
@@ -153,8 +161,9 @@ static int may_be_bare(const Entry *self)
         if (source < made && (source >= self->given_count || self->guards[source].kind != ARRAY)) return 0;
     }
     for (Py_ssize_t i = 0; i < self->bare_count; ++i) {
-        const Py_ssize_t slot = self->bare_outputs[i];
+        const Py_ssize_t slot = self->bare_outputs[i], constant = slot - made - self->made_count;
         if (slot < 0 || slot >= views + self->view_count) return 0;
+        if (constant >= 0 && slot < views && !PyArray_CheckExact(PyTuple_GET_ITEM(self->constants, constant))) continue;
         if (slot >= views ? !is_small(&self->views[slot - views].as) : slot >= made + self->made_count) return 0;
         if (slot < made && (slot >= self->given_count || self->guards[slot].kind != ARRAY)) return 0;
         for (Py_ssize_t j = 0; slot >= made && slot < views && j < i; ++j)
@@ -206,6 +215,18 @@ static int read_entry(
     if (!numbers_of(bare, self->bare_count, self->bare_outputs)) return FAILED;
     if (!numbers_of(widths, self->result_count, self->widths)) return FAILED;
     if (!numbers_of(outputs, self->output_count, self->outputs)) return FAILED;
+    for (Py_ssize_t i = 0; i < self->act_count; ++i) {
+        const Called *call = self->acts[i].called;
+        self->calls |= call != NULL;
+        for (Py_ssize_t j = 0; call && j < call->result_count; ++j) {
+            const Py_ssize_t made = call->results[j] - self->input_count;
+            if (call->results[j] < 0) continue;
+            if (made < 0 || made >= self->made_count) return PyErr_Format(PyExc_ValueError, "nothing is made there"), FAILED;
+            self->made[made].is_torchs = 1;
+        }
+    }
+    for (Py_ssize_t i = 0; i < self->made_count; ++i)
+        if (self->calls && self->made[i].slot != self->input_count + i) return PyErr_Format(PyExc_ValueError, "out of order"), FAILED;
     self->is_bare = may_be_bare(self);
     return DONE;
 }
@@ -256,7 +277,11 @@ static void entry_dealloc(Entry *self)
         PyMem_Free(self->views[i].as.sizes);
         PyMem_Free(self->views[i].strides);
     }
-    for (Py_ssize_t i = 0; self->acts && i < self->act_count; ++i) Py_XDECREF(self->acts[i].kernels);
+    for (Py_ssize_t i = 0; self->acts && i < self->act_count; ++i) {
+        Py_XDECREF(self->acts[i].kernels);
+        drop_called(self->acts[i].called);
+        PyMem_Free(self->acts[i].order.sizes);
+    }
     PyMem_Free(self->acts);
     PyMem_Free(self->views);
     PyMem_Free(self->bare_outputs);
@@ -358,7 +383,7 @@ static int run_steps(const Entry *self, PyObject *const *values, PyObject **resu
     PyErr_Clear();
     int status = found && PyList_CheckExact(found) && PyList_GET_SIZE(found) >= self->output_count ? DONE : ELSEWHERE;
     for (Py_ssize_t i = 0; status == DONE && i < self->output_count; ++i)
-        if (!PyArray_CheckExact(PyList_GET_ITEM(found, i))) status = ELSEWHERE;
+        if (!PyArray_CheckExact(PyList_GET_ITEM(found, i)) && PyList_GET_ITEM(found, i) != Py_None) status = ELSEWHERE;
     for (Py_ssize_t i = 0; status == DONE && i < self->output_count; ++i)
         results[i] = Py_NewRef(PyList_GET_ITEM(found, i));
     Py_XDECREF(found);
@@ -415,20 +440,6 @@ end:
 
 /* --- running one on bare memory --- */
 
-/* A tensor as DLPack hands it on, with its memory behind it. */
-typedef struct gs_managed {
-    struct { uint32_t major, minor; } version;
-    void *context;
-    void (*deleter)(struct gs_managed *);
-    uint64_t flags;
-    void *data;
-    struct { int32_t kind, number; } device;
-    int32_t ndim;
-    struct { uint8_t code, bits; uint16_t lanes; } dtype;
-    int64_t *sizes, *strides;
-    uint64_t offset;
-} gs_managed;
-
 #define ALIGNMENT 64
 #define DLPACK_CPU 1
 
@@ -442,19 +453,20 @@ static gs_managed *new_managed(const Made *made)
     memset(managed, 0, sizeof *managed);
     managed->version.major = 1;
     managed->deleter = dropped;
-    managed->device.kind = DLPACK_CPU;
-    managed->ndim = made->ndim;
-    managed->dtype.code = (uint8_t)made->code;
-    managed->dtype.bits = (uint8_t)(8 * PyDataType_ELSIZE((PyArray_Descr *)made->dtype));
-    managed->dtype.lanes = 1;
-    managed->sizes = (int64_t *)(managed + 1);
-    managed->strides = managed->sizes + made->ndim;
+    gs_tensor *tensor = &managed->tensor;
+    tensor->device.kind = DLPACK_CPU;
+    tensor->ndim = made->ndim;
+    tensor->dtype.code = (uint8_t)made->code;
+    tensor->dtype.bits = (uint8_t)(8 * PyDataType_ELSIZE((PyArray_Descr *)made->dtype));
+    tensor->dtype.lanes = 1;
+    tensor->sizes = (int64_t *)(managed + 1);
+    tensor->strides = tensor->sizes + made->ndim;
     int64_t stride = 1;
     for (int i = made->ndim; i-- > 0; stride *= made->sizes[i] > 1 ? made->sizes[i] : 1) {
-        managed->sizes[i] = made->sizes[i];
-        managed->strides[i] = stride;
+        tensor->sizes[i] = made->sizes[i];
+        tensor->strides[i] = stride;
     }
-    managed->data = (void *)(((uintptr_t)managed + head + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
+    tensor->data = (void *)(((uintptr_t)managed + head + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
     return managed;
 }
 
@@ -485,32 +497,169 @@ static void copied(char *to, const char *from, const View *view, Py_ssize_t size
     }
 }
 
-/* A result: what was made, or else the input that it is. */
-typedef struct { gs_managed *made; Py_ssize_t source; int is_view; } gs_result;
+/* A view of a tensor: sizes, and strides and offset in bytes. */
+typedef struct { int ndim; const npy_intp *sizes, *strides; Py_ssize_t offset, size; } gs_view;
 
-/* The result of a slot, which takes over what was made for it. No memory: with an error set. */
-static gs_result result_of(const Entry *self, Py_ssize_t slot, void *const *pointers, gs_managed **made)
+/* A result: what was made, by torch or here; or else an input, or an earlier result. Where there is a view, it is one of
+   either. */
+typedef struct { gs_managed *made; void *tensor; Py_ssize_t source, earlier; int is_view; gs_view view; } gs_result;
+
+/* How torch is asked for tensors; and what says, True, that its ops are not to be called now. */
+typedef struct { const gs_exchange *exchange; PyObject *barred; } gs_torch;
+
+/* A run on bare memory. What is made is either memory or a tensor; a constant or a view a tensor where one was asked for. */
+typedef struct {
+    const Entry *entry;
+    PyObject *const *values;
+    void **pointers;
+    gs_managed **made;
+    PyObject **tensors; /* by slot, of views too; NULL where there is none */
+    const gs_torch *torch;
+} BareRun;
+
+/* Where views lie of what is in a slot. */
+static void place_views(const BareRun *run, Py_ssize_t slot)
 {
-    gs_result result = {NULL, -1, 0};
-    if (slot < self->input_count) result.source = slot;
-    else if (slot < self->slot_count)
-        for (Py_ssize_t i = 0; i < self->made_count; ++i) {
-            if (self->made[i].slot != slot) continue;
-            result.made = made[i];
-            made[i] = NULL;
+    const Entry *self = run->entry;
+    for (Py_ssize_t i = 0; i < self->view_count; ++i)
+        if (self->views[i].source == slot)
+            run->pointers[self->slot_count + i] = (char *)run->pointers[slot] + self->views[i].offset;
+}
+
+/* What is at such a place as a tensor does not own. */
+static gs_managed *lent(const View *view, void *data)
+{
+    Made nothing = view->as;
+    nothing.nbytes = 0;
+    gs_managed *managed = new_managed(&nothing);
+    const npy_intp size = PyDataType_ELSIZE((PyArray_Descr *)view->as.dtype);
+    if (!managed) return NULL;
+    managed->tensor.data = data;
+    for (int i = 0; i < view->as.ndim; ++i) managed->tensor.strides[i] = view->strides[i] / size;
+    return managed;
+}
+
+/* As `at_slot`. */
+static PyObject *torchs(void *given, Py_ssize_t slot)
+{
+    BareRun *run = given;
+    const Entry *self = run->entry;
+    if (slot < self->given_count) return Py_NewRef(run->values[slot]);
+    if (slot < self->input_count) return Py_NewRef(PyTuple_GET_ITEM(self->defaults, slot - self->given_count));
+    if (!run->tensors[slot]) {
+        const Py_ssize_t place = slot - self->input_count, view = slot - self->slot_count;
+        gs_managed *managed = view >= 0 ? lent(self->views + view, run->pointers[slot]) : place < self->made_count ? run->made[place] : NULL;
+        void *tensor = NULL;
+        if (!managed || run->torch->exchange->object_of_managed(managed, &tensor)) {
+            if (view >= 0) free(managed);
+            return NULL;
         }
+        if (view < 0) run->made[place] = NULL;
+        run->tensors[slot] = tensor;
+    }
+    return Py_NewRef(run->tensors[slot]);
+}
+
+/* Whether what a call of the library's gave is what it gave when it was planned, with its elements in order. */
+static int is_as_planned(const BareRun *run, const Made *made, PyObject *tensor, gs_tensor *told)
+{
+    if (run->torch->exchange->tensor_of_object(tensor, told) || told->device.kind != DLPACK_CPU) return 0;
+    if (told->ndim != made->ndim || told->dtype.code != made->code) return 0;
+    if (told->dtype.bits != 8 * PyDataType_ELSIZE((PyArray_Descr *)made->dtype)) return 0;
+    int64_t stride = 1;
+    for (int i = made->ndim; i-- > 0; stride *= made->sizes[i]) {
+        if (told->sizes[i] != made->sizes[i]) return 0;
+        if (told->sizes[i] > 1 && told->strides[i] != stride) return 0;
+    }
+    return 1;
+}
+
+static int keep_result(BareRun *run, Py_ssize_t slot, PyObject *tensor)
+{
+    const Entry *self = run->entry;
+    gs_tensor told;
+    for (Py_ssize_t i = 0; i < self->given_count; ++i)
+        if (run->values[i] == tensor) return ELSEWHERE;
+    const Made *made = self->made + (slot - self->input_count);
+    if (PyLong_CheckExact(tensor) && !made->ndim) {
+        /* A number that was drawn. */
+        run->tensors[slot] = Py_NewRef(tensor);
+        return DONE;
+    }
+    if (is_as_planned(run, made, tensor, &told)) run->tensors[slot] = Py_NewRef(tensor);
+    else {
+        if (PyErr_Occurred()) PyErr_Clear();
+        PyObject *in_order = PyObject_CallMethod(tensor, "contiguous", NULL);
+        if (!in_order || !is_as_planned(run, made, in_order, &told)) {
+            Py_XDECREF(in_order);
+            return ELSEWHERE;
+        }
+        run->tensors[slot] = in_order;
+    }
+    run->pointers[slot] = (char *)told.data + told.offset;
+    place_views(run, slot);
+    return DONE;
+}
+
+/* Calls an op of torch's. What it refuses, or gives otherwise than planned, is told by who goes the longer way. */
+static int called(BareRun *run, const Called *call)
+{
+    PyObject *found = result_of_call(call, torchs, run);
+    const int is_row = found && (PyTuple_Check(found) || PyList_CheckExact(found));
+    int status = found && (is_row ? PySequence_Fast_GET_SIZE(found) : 1) == call->result_count ? DONE : ELSEWHERE;
+    for (Py_ssize_t i = 0; status == DONE && i < call->result_count; ++i)
+        if (call->results[i] >= 0)
+            status = keep_result(run, call->results[i], is_row ? PySequence_Fast_GET_ITEM(found, i) : found);
+    Py_XDECREF(found);
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return FAILED;
+    if (status != DONE) PyErr_Clear();
+    return status;
+}
+
+static const PyObject *dtype_of(const Entry *self, Py_ssize_t slot)
+{
+    return slot < self->input_count ? self->guards[slot].object : self->made[slot - self->input_count].dtype;
+}
+
+/* The result of a slot, which takes over what was made for it. No memory: with an error set. Results are asked for one
+   after the other; of those from `owned` on, views are told of. */
+static gs_result result_of(const BareRun *run, Py_ssize_t place, Py_ssize_t owned)
+{
+    const Entry *self = run->entry;
+    const Py_ssize_t slot = self->bare_outputs[place];
+    gs_result result = {.source = -1, .earlier = -1};
+    if (slot < self->input_count) result.source = slot;
+    else if (slot < self->slot_count) {
+        const Py_ssize_t made = slot - self->input_count;
+        if (self->calls && run->tensors[slot]) result.tensor = Py_NewRef(run->tensors[slot]);
+        else if (made < self->made_count) {
+            result.made = run->made[made];
+            run->made[made] = NULL;
+        }
+        else result.tensor = Py_NewRef(PyTuple_GET_ITEM(self->constants, made - self->made_count));
+    }
     else {
         const View *view = self->views + (slot - self->slot_count);
-        result.made = new_managed(&view->as);
         result.is_view = 1;
+        if (place >= owned) {
+            result.view = (gs_view){view->as.ndim, view->as.sizes, view->strides, view->offset, 0};
+            /* One of another dtype torch has not by such means. */
+            if (dtype_of(self, view->source) == view->as.dtype) result.view.size = PyDataType_ELSIZE((PyArray_Descr *)view->as.dtype);
+            if (view->source < self->input_count) result.source = view->source;
+            for (Py_ssize_t i = 0; i < owned && i < place; ++i)
+                if (self->bare_outputs[i] == view->source) result.earlier = i;
+            if (result.source >= 0 || result.earlier >= 0) return result;
+        }
+        /* What nobody else has may as well be a copy. */
+        result.made = new_managed(&view->as);
         if (!result.made) PyErr_NoMemory();
-        else copied(result.made->data, pointers[slot], view, PyDataType_ELSIZE((PyArray_Descr *)view->as.dtype));
+        else copied(result.made->tensor.data, run->pointers[slot], view, PyDataType_ELSIZE((PyArray_Descr *)view->as.dtype));
     }
     return result;
 }
 
 /* Runs the kernels of an entry on the memory of slots, those of `self`. */
-static int launched(const Entry *kernels, const Entry *self, void *const *pointers, PyObject *const *values)
+static int launched(const Entry *kernels, const Entry *self, void *const *pointers, PyObject *const *values, PyObject *const *tensors)
 {
     void *buffers[kernels->buffer_count + 1];
     gs_number numbers[kernels->parameter_count + 1];
@@ -519,7 +668,9 @@ static int launched(const Entry *kernels, const Entry *self, void *const *pointe
         const Py_ssize_t slot = kernels->parameters[i].slot;
         PyObject *value = slot < self->given_count  ? values[slot]
                           : slot < self->input_count ? PyTuple_GET_ITEM(self->defaults, slot - self->given_count)
-                                                     : PyTuple_GET_ITEM(self->constants, slot - self->input_count - self->made_count);
+                          : slot < self->input_count + self->made_count
+                              ? tensors[slot]
+                              : PyTuple_GET_ITEM(self->constants, slot - self->input_count - self->made_count);
         if (kernels->parameters[i].is_integer) numbers[i].integer = PyLong_AsLongLong(value);
         else numbers[i].real = PyFloat_AsDouble(value);
     }
@@ -532,16 +683,29 @@ static int launched(const Entry *kernels, const Entry *self, void *const *pointe
     return failed ? ELSEWHERE : DONE;
 }
 
-/* As run_entry, of inputs that are arrays by their memory. */
-static int run_entry_bare(const Entry *self, const gs_bare *inputs, PyObject *const *values, gs_result *results)
+/* As run_entry, of inputs that are arrays by their memory. The first of the results, as many as are `owned`, share no
+   memory with others. */
+static int run_entry_bare(
+    const Entry *self, const gs_bare *inputs, PyObject *const *values, gs_result *results, Py_ssize_t owned, const gs_torch *torch)
 {
-    void *pointers[self->slot_count + self->view_count + 1];
+    const Py_ssize_t all = self->slot_count + self->view_count;
+    void *pointers[all + 1];
     gs_managed *made[self->made_count + 1];
+    PyObject *tensors[self->calls ? all + 1 : 1];
+    BareRun run = {self, values, pointers, made, tensors, torch};
     int status = DONE;
+    Py_ssize_t found = 0;
     for (Py_ssize_t i = 0; i < self->given_count; ++i) {
         const Guard *guard = self->guards + i;
         if (guard->kind == ARRAY ? !fits_bare(guard, inputs + i) : !fits(guard, values[i])) return ELSEWHERE;
         pointers[i] = inputs[i].data;
+    }
+    if (self->calls) {
+        PyObject *barred = PyObject_CallNoArgs(torch->barred);
+        if (!barred) return FAILED;
+        Py_DECREF(barred);
+        if (barred != Py_False) return ELSEWHERE;
+        memset(tensors, 0, sizeof tensors);
     }
     for (Py_ssize_t i = self->given_count; i < self->slot_count; ++i) {
         const Py_ssize_t constant = i - self->input_count - self->made_count;
@@ -550,27 +714,54 @@ static int run_entry_bare(const Entry *self, const gs_bare *inputs, PyObject *co
                                                 : PyTuple_GET_ITEM(self->constants, constant);
         pointers[i] = value && PyArray_CheckExact(value) ? PyArray_DATA((PyArrayObject *)value) : NULL;
     }
-    for (Py_ssize_t i = 0; i < self->made_count; ++i)
-        if (!(made[i] = new_managed(self->made + i))) status = ELSEWHERE;
-        else pointers[self->made[i].slot] = made[i]->data;
+    for (Py_ssize_t i = 0; i < self->made_count; ++i) {
+        made[i] = self->made[i].is_torchs ? NULL : new_managed(self->made + i);
+        if (made[i]) pointers[self->made[i].slot] = made[i]->tensor.data;
+        else if (!self->made[i].is_torchs) status = ELSEWHERE;
+    }
     for (Py_ssize_t i = 0; status == DONE && i < self->view_count; ++i)
         pointers[self->slot_count + i] = (char *)pointers[self->views[i].source] + self->views[i].offset;
-    if (status == DONE && self->launch_count) status = launched(self, self, pointers, values);
+    if (status == DONE && self->launch_count) status = launched(self, self, pointers, values, tensors);
     for (Py_ssize_t i = 0; status == DONE && i < self->act_count; ++i) {
         const Act *act = self->acts + i;
-        if (act->kernels) status = launched(act->kernels, self, pointers, values);
+        if (act->kernels) status = launched(act->kernels, self, pointers, values, tensors);
+        else if (act->called) status = called(&run, act->called);
+        else if (act->order.sizes) put_in_order(&act->order, pointers);
+        else if (act->check.code) status = is_answered(&act->check, pointers) ? DONE : ELSEWHERE;
         else multiply(&act->product, pointers);
     }
-    for (Py_ssize_t i = 0; status == DONE && i < self->bare_count; ++i)
-        results[i] = result_of(self, self->bare_outputs[i], pointers, made);
+    for (; status == DONE && found < self->bare_count && !PyErr_Occurred(); ++found) results[found] = result_of(&run, found, owned);
     for (Py_ssize_t i = 0; i < self->made_count; ++i) free(made[i]);
+    for (Py_ssize_t i = 0; self->calls && i < all; ++i) Py_XDECREF(tensors[i]);
     if (!PyErr_Occurred() || status == FAILED) return status;
-    for (Py_ssize_t i = 0; i < self->bare_count; ++i) free(results[i].made);
+    for (Py_ssize_t i = 0; i < found; ++i) {
+        free(results[i].made);
+        Py_XDECREF((PyObject *)results[i].tensor);
+    }
     return given_up();
 }
 
+/* Those that draw numbers draw others if they are run again. */
+static PyObject *entry_calls(Entry *self, void *unused)
+{
+    int found = self->calls;
+    for (Py_ssize_t i = 0; i < self->act_count; ++i) found &= !self->acts[i].called || self->acts[i].called->count;
+    return PyBool_FromLong(self->is_bare && found);
+}
+static PyObject *entry_checks(Entry *self, void *unused)
+{
+    int found = 0;
+    for (Py_ssize_t i = 0; i < self->act_count; ++i) found |= self->acts[i].check.code != 0;
+    return PyBool_FromLong(self->is_bare && found);
+}
+static PyGetSetDef entry_attributes[] = {
+    {"calls", (getter)entry_calls, NULL, "Whether ops of torch are called on bare memory."},
+    {"checks", (getter)entry_checks, NULL, "Whether it goes one way of several, on bare memory."},
+    {NULL},
+};
 static PyTypeObject EntryType = {
     PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_getset = entry_attributes,
     .tp_name = "gradscript.Entry",
     .tp_basicsize = sizeof(Entry),
     .tp_flags = Py_TPFLAGS_DEFAULT,
@@ -898,9 +1089,10 @@ static PyTypeObject CallsType = {
 };
 
 /* The number of results, of which there are at most so many, or -1 where none of the calls is for these, or with an error
-   set. */
+   set. As in calls.c. */
 static Py_ssize_t run_bare(
-    PyObject *calls, const gs_bare *inputs, PyObject *const *values, Py_ssize_t count, gs_result *results, Py_ssize_t most)
+    PyObject *calls, const gs_bare *inputs, PyObject *const *values, Py_ssize_t count, gs_result *results, Py_ssize_t most,
+    Py_ssize_t owned, const gs_torch *torch)
 {
     Calls *self = (Calls *)calls;
     if (Py_TYPE(calls) != &CallsType) return -1;
@@ -908,7 +1100,7 @@ static Py_ssize_t run_bare(
         Entry *entry = (Entry *)self->items[i];
         if (Py_TYPE(entry) != &EntryType || !entry->is_bare || entry->given_count != count || entry->bare_count > most) continue;
         Py_INCREF(entry); /* it may be dropped meanwhile */
-        const int status = run_entry_bare(entry, inputs, values, results);
+        const int status = run_entry_bare(entry, inputs, values, results, owned, torch);
         const Py_ssize_t found = entry->bare_count;
         Py_DECREF(entry);
         if (status != ELSEWHERE) return status == DONE ? found : -1;

@@ -4,13 +4,26 @@
 
    Dispatch  (*values) → what Kinds have for them, or else what a function of Python gives */
 
-static PyObject *name_recorded, *name_gradients, *name_call, *name_given, *name_saved, *name_to_save, *name_materialize, *name_mark;
+static PyObject *name_recorded, *name_gradients, *name_call, *name_given, *name_saved, *name_to_save, *name_materialize, *name_mark, *name_numbers;
 
 /* --- a node --- */
 
 /* Tells torch what to keep: the call, and the tensors that its backward takes. */
-static int kept(Prepared *self, PyObject *ctx, PyObject *values, PyObject *row)
+static int kept(Prepared *self, PyObject *ctx, PyObject *values, PyObject *results, PyObject *row)
 {
+    if (self->numbers.count) {
+        PyObject *numbers = PyList_New(self->numbers.count);
+        for (Py_ssize_t i = 0; numbers && i < self->numbers.count; ++i) {
+            const Py_ssize_t source = self->number_sources.at[i];
+            PyObject *number = source >= 0 ? PyTuple_GET_ITEM(values, source) : PyList_GET_ITEM(results, -1 - source);
+            PyObject *item = Py_BuildValue("nO", self->numbers.at[i], number);
+            if (item) PyList_SET_ITEM(numbers, i, item);
+            else Py_CLEAR(numbers);
+        }
+        const int failed = !numbers || PyObject_SetAttr(ctx, name_numbers, numbers);
+        Py_XDECREF(numbers);
+        if (failed) return -1;
+    }
     if (self->without.count) {
         PyObject *without = TAKEN(row, &self->without), *mark = without ? PyObject_GetAttr(ctx, name_mark) : NULL;
         PyObject *marked = mark ? PyObject_Call(mark, without, NULL) : NULL;
@@ -53,23 +66,31 @@ static PyObject *node_forward(PyObject *module, PyObject *const *given, Py_ssize
     }
     else {
         row = TAKEN(results, &self->row);
-        if (row && kept(self, given[0], values, row)) Py_CLEAR(row);
+        if (row && kept(self, given[0], values, results, row)) Py_CLEAR(row);
     }
     Py_DECREF(results);
     return row;
 }
 
 /* What the backward takes: gradients of outputs, then what was saved. */
-static PyObject *taken_back(const Prepared *self, PyObject *const *given, Py_ssize_t count, PyObject *saved)
+static PyObject *taken_back(const Prepared *self, PyObject *ctx, PyObject *const *given, Py_ssize_t count, PyObject *saved)
 {
-    const Py_ssize_t length = PyTuple_GET_SIZE(saved);
-    PyObject *values = PyTuple_New(self->vjps.count + length);
+    const Py_ssize_t length = PyTuple_GET_SIZE(saved) + self->numbers.count;
+    PyObject *numbers = self->numbers.count ? PyObject_GetAttr(ctx, name_numbers) : NULL, *values = NULL;
+    const int fits = !self->numbers.count || (numbers && PyList_CheckExact(numbers) && PyList_GET_SIZE(numbers) == self->numbers.count);
+    if (fits) values = PyTuple_New(self->vjps.count + length);
+    else if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "numbers that were kept are taken");
     for (Py_ssize_t i = 0; values && i < self->vjps.count; ++i) {
         const Py_ssize_t place = self->vjps.at[i];
         PyTuple_SET_ITEM(values, i, Py_NewRef(place < 0 || place >= count ? Py_None : given[place]));
     }
-    for (Py_ssize_t i = 0; values && i < length; ++i)
-        PyTuple_SET_ITEM(values, self->vjps.count + i, Py_NewRef(PyTuple_GET_ITEM(saved, i)));
+    for (Py_ssize_t i = 0, number = 0; values && i < length; ++i) {
+        const int is_number = number < self->numbers.count && (self->numbers.at[number] == i || i - number >= PyTuple_GET_SIZE(saved));
+        PyObject *value = is_number ? PyTuple_GET_ITEM(PyList_GET_ITEM(numbers, number), 1) : PyTuple_GET_ITEM(saved, i - number);
+        number += is_number;
+        PyTuple_SET_ITEM(values, self->vjps.count + i, Py_NewRef(value));
+    }
+    Py_XDECREF(numbers);
     return values;
 }
 
@@ -127,7 +148,7 @@ static PyObject *node_backward(PyObject *module, PyObject *const *given, Py_ssiz
     if (saved && (Py_TYPE(call) != &PreparedType || !PyTuple_CheckExact(saved))) PyErr_SetString(PyExc_TypeError, "a call that was prepared is taken");
     if (saved && !PyErr_Occurred()) {
         const Prepared *self = (Prepared *)call;
-        PyObject *values = self->is_settled ? taken_back(self, given + 1, count - 1, saved) : NULL;
+        PyObject *values = self->is_settled ? taken_back(self, given[0], given + 1, count - 1, saved) : NULL;
         if (values) row = given_back(self, values);
         Py_XDECREF(values);
         if (!row && !PyErr_Occurred()) row = given_back_by_python(self, given[0], given + 1, count - 1, saved);
@@ -223,9 +244,9 @@ static int read_names(void)
 {
     struct { PyObject **name; const char *text; } all[] = {
         {&name_requires_grad, "requires_grad"}, {&name_is_neg, "is_neg"}, {&name_level, "_current_level"},
-        {&name_any, "any"}, {&name_name, "name"}, {&name_recorded, "recorded"}, {&name_gradients, "gradients"},
+        {&name_offset, "storage_offset"}, {&name_detach, "detach"}, {&name_strided, "as_strided"}, {&name_any, "any"}, {&name_name, "name"}, {&name_recorded, "recorded"}, {&name_gradients, "gradients"},
         {&name_call, "call"}, {&name_given, "given"}, {&name_saved, "saved_tensors"}, {&name_to_save, "to_save"},
-        {&name_materialize, "materialize_grads"}, {&name_mark, "mark_non_differentiable"},
+        {&name_materialize, "materialize_grads"}, {&name_numbers, "numbers"}, {&name_mark, "mark_non_differentiable"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
         if (!(*all[i].name = PyUnicode_InternFromString(all[i].text))) return -1;
@@ -234,18 +255,20 @@ static int read_names(void)
 
 /* From (capsule of torch's DLPack functions, torch.Tensor, torch.nn.Parameter, torch.is_grad_enabled, torch.from_numpy,
    what is to give None, False or 0, the module with the level of forward mode, what gives the backend, and the two
-   objects that it asks, the address of run_bare) → (Kind, Kinds, Run, Prepared, Dispatch, new_tensors, forward, backward). None where torch has
+   objects that it asks, the address of run_bare, what says that torch's ops are not to be called) → (Kind, Kinds, Run, Prepared, Dispatch, new_tensors, forward, backward). None where torch has
    other functions. */
 PyObject *gs_tensor_types(PyObject *given)
 {
     import_array();
     PyObject *capsule;
     Py_ssize_t bare;
-    if (!PyArg_ParseTuple(given, "OOOOOO!OOOOn", &capsule, &tensor_type, &parameter_type, &records_now, &from_array, &PyTuple_Type, &quiet, &levels, &backend_now, &touched, &begun, &bare))
+    if (!PyArg_ParseTuple(given, "OOOOOO!OOOOnO", &capsule, &tensor_type, &parameter_type, &records_now, &from_array, &PyTuple_Type, &quiet, &levels, &backend_now, &touched, &begun, &bare,
+                          &torchs.barred))
         return NULL;
     exchange = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
     if (!exchange) return NULL;
     if (exchange->header.major != VERSION || !exchange->tensor_of_object || !exchange->object_of_managed) Py_RETURN_NONE;
+    torchs.exchange = exchange;
     memcpy(&run_bare, &bare, sizeof run_bare);
     Py_INCREF(given); /* for ever, as are its items */
     PyTypeObject *types[] = {&KindType, &KindsType, &RunType, &PreparedType, &DispatchType};

@@ -31,7 +31,9 @@ typedef struct gs_managed {
     uint64_t flags;
     gs_tensor tensor;
 } gs_managed;
-typedef struct { gs_managed *made; Py_ssize_t source; int is_view; } gs_result; /* as in entry.c */
+/* As in entry.c. */
+typedef struct { int ndim; const npy_intp *sizes, *strides; Py_ssize_t offset, size; } gs_view;
+typedef struct { gs_managed *made; void *tensor; Py_ssize_t source, earlier; int is_view; gs_view view; } gs_result;
 typedef struct {
     struct { uint32_t major, minor; void *older; } header;
     void *allocate, *managed_of_object;
@@ -44,7 +46,7 @@ typedef struct {
 #define ON_CPU 1
 
 typedef struct {
-    enum { TENSOR, REAL, SAME } kind;
+    enum { TENSOR, REAL, INTEGER, SAME } kind; /* of an INTEGER, whichever it is */
     PyObject *object; /* of a tensor its dtype as NumPy has it; else what is to be the same */
     gs_dtype dtype;
     int requires_grad, ndim;
@@ -67,10 +69,14 @@ typedef struct {
     Kind *items[MOST_ITEMS]; /* the one added last first */
 } Kinds;
 
+/* As in entry.c. */
+typedef struct { const gs_exchange *exchange; PyObject *barred; } gs_torch;
+
 /* What torch has, set once. */
 static const gs_exchange *exchange;
+static gs_torch torchs;
 static PyObject *tensor_type, *parameter_type, *records_now, *from_array, *quiet, *levels, *backend_now, *touched, *begun;
-static PyObject *name_requires_grad, *name_is_neg, *name_level, *name_any, *name_name;
+static PyObject *name_offset, *name_detach, *name_strided, *name_requires_grad, *name_is_neg, *name_level, *name_any, *name_name;
 
 /* An argument that is a tensor: its memory, dtype as NumPy has it, sizes, and strides in bytes. As in entry.c. */
 typedef struct { void *data; PyObject *dtype; int ndim; const int64_t *sizes, *strides; } gs_bare;
@@ -121,9 +127,9 @@ static const gs_tensor *described(PyObject *value, gs_tensor *tensor)
 
 /* --- making one --- */
 
-static int guard_of(Guard *guard, PyObject *value, PyObject *dtype)
+static int guard_of(Guard *guard, PyObject *value, PyObject *dtype, int is_open)
 {
-    guard->kind = is_tensor(value) ? TENSOR : PyFloat_CheckExact(value) ? REAL : SAME;
+    guard->kind = is_tensor(value) ? TENSOR : PyFloat_CheckExact(value) ? REAL : is_open ? INTEGER : SAME;
     guard->object = Py_NewRef(guard->kind == TENSOR ? dtype : value);
     if (guard->kind != TENSOR) return 0;
     gs_tensor tensor;
@@ -143,14 +149,14 @@ static int guard_of(Guard *guard, PyObject *value, PyObject *dtype)
     return 0;
 }
 
-/* Kind(prepared, values, dtypes, records, backend) */
+/* Kind(prepared, values, dtypes, records, backend, open): at places that are open any int may stand */
 static PyObject *kind_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static char *names[] = {"prepared", "values", "dtypes", "records", "backend", NULL};
-    PyObject *prepared, *values, *dtypes, *backend;
+    static char *names[] = {"prepared", "values", "dtypes", "records", "backend", "open", NULL};
+    PyObject *prepared, *values, *dtypes, *backend, *open;
     int records;
     if (!PyArg_ParseTupleAndKeywords(
-            arguments, keywords, "OO!O!pO", names, &prepared, &PyTuple_Type, &values, &PyTuple_Type, &dtypes, &records, &backend))
+            arguments, keywords, "OO!O!pOO!", names, &prepared, &PyTuple_Type, &values, &PyTuple_Type, &dtypes, &records, &backend, &PyFrozenSet_Type, &open))
         return NULL;
     if (PyTuple_GET_SIZE(values) != PyTuple_GET_SIZE(dtypes))
         return PyErr_Format(PyExc_ValueError, "one dtype per value"), NULL;
@@ -162,8 +168,12 @@ static PyObject *kind_new(PyTypeObject *type, PyObject *arguments, PyObject *key
     self->guards = PyMem_Calloc((size_t)PyTuple_GET_SIZE(values) + 1, sizeof(Guard));
     if (self->guards) self->count = PyTuple_GET_SIZE(values);
     else PyErr_NoMemory();
-    for (Py_ssize_t i = 0; i < self->count; ++i)
-        if (guard_of(self->guards + i, PyTuple_GET_ITEM(values, i), PyTuple_GET_ITEM(dtypes, i))) break;
+    for (Py_ssize_t i = 0; i < self->count && !PyErr_Occurred(); ++i) {
+        PyObject *place = PyLong_FromSsize_t(i);
+        const int is_open = place ? PySet_Contains(open, place) : -1;
+        Py_XDECREF(place);
+        if (is_open >= 0) guard_of(self->guards + i, PyTuple_GET_ITEM(values, i), PyTuple_GET_ITEM(dtypes, i), is_open);
+    }
     if (PyErr_Occurred()) Py_CLEAR(self);
     return (PyObject *)self;
 }
@@ -228,6 +238,7 @@ static int is_taken(const Guard *guard, PyObject *value, gs_bare *bare)
     switch (guard->kind) {
     case TENSOR: return is_like(guard, value, bare);
     case REAL: return PyFloat_CheckExact(value);
+    case INTEGER: return PyLong_CheckExact(value);
     case SAME: break;
     }
     if (value == guard->object) return 1;
