@@ -33,6 +33,7 @@ from ..values.torch_dtypes import tensor_of
 from .places import each
 from .products import blas, on_tensors
 from .tensors import TensorMemory
+from .tracing import leave_to_python
 
 _packed: Callable[[Any], Any] = torch._C._to_dlpack
 _array_of_packed: Callable[[Any], Array] = np.from_dlpack
@@ -268,13 +269,33 @@ def quick_call(run: Any, python: Any, rest: Sequence[Any], results: Sequence[int
     return types.prepared(python=python, rest=tuple(rest), run=run.quick, results=results, **given)
 
 
+class SingleLevelFunction(_SingleLevelFunction):  # type: ignore[misc] # torch is not typed here
+    """A node under no transform, which compiled autograd knows as it does a torch.autograd.Function."""
+
+    _compiled_autograd_key = staticmethod(torch.autograd.Function._compiled_autograd_key)
+
+
 @cache
 def quick_node() -> Any:
     """torch's node of such a call: `apply((call, values, arrays), *tensors)` gives its row. Under no transform."""
     types = tensor_types()
     assert types is not None
-    halves = {"forward": staticmethod(types.forward), "backward": staticmethod(types.backward)}
-    return type(_SingleLevelFunction)("QuickFunction", (_SingleLevelFunction,), halves)
+    backward = types.backward
+
+    def readable(ctx: Any, *given: Any) -> Any:
+        return backward(ctx, *given)
+
+    def key(ctx: Any) -> Any:
+        # Compiled autograd asks for this, then reads the backward, which it cannot where that is no Python.
+        node.backward = staticmethod(readable)
+        return SingleLevelFunction._compiled_autograd_key(ctx)
+
+    leave_to_python(readable)
+    halves = {"forward": types.forward, "backward": backward, "_compiled_autograd_key": key}
+    node: Any = type(SingleLevelFunction)(
+        "QuickFunction", (SingleLevelFunction,), {name: staticmethod(half) for name, half in halves.items()}
+    )
+    return node
 
 
 def dispatch(kinds: Kinds, general: Callable[..., Any]) -> Callable[..., Any]:

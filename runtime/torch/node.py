@@ -43,6 +43,7 @@ from .tensors import (
     requires_grad,
     without_tangent,
 )
+from .tracing import leave_to_python
 from .transforms import run_per_gradient, run_per_sample, transposed
 
 MAX_NAMES = 4096
@@ -328,6 +329,10 @@ class TransformedFunction(GradscriptFunction):
         # torch calls this with forward mode off, which would leave out what an outer jvp moves: a zero, silently.
         with forward_ad._set_fwd_grad_enabled(True):
             return GradscriptFunction.jvp(ctx, *tangents)
+
+
+# Compiled autograd (`torch._dynamo.compiled_autograd`) reads what nodes run.
+leave_to_python(GradscriptFunction.backward, TransformedFunction.backward)
 
 
 class SampledFunction(TransformedFunction):

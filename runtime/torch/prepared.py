@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 
 import torch
 from torch.autograd import forward_ad
-from torch.autograd.function import _SingleLevelFunction
 
 from ...compiler.analysis.draws import is_random
 from ...compiler.ir.node import Value
@@ -20,7 +19,16 @@ from ...compiler.types.types import BOOL, FLOAT, INT, is_tensor, leaf_of
 from ..execution.compiled import Compiled
 from ..execution.differentiated import CompiledGraph
 from ..settings.modes import TOUCHED, runs_c, usual_backend
-from .array_runs import ArrayRun, has_quick_calls, lists_run, new_kinds, quick_call, quick_node, remember
+from .array_runs import (
+    ArrayRun,
+    SingleLevelFunction,
+    has_quick_calls,
+    lists_run,
+    new_kinds,
+    quick_call,
+    quick_node,
+    remember,
+)
 from .devices import DeviceMemory, FixedRun
 from .fixed_calls import ListCall
 from .flags import flags_of, gradient_key
@@ -31,6 +39,7 @@ from .places import NestedPlaces, TensorPlace, each
 from .second_derivatives import KeptArguments
 from .steps import Step, step_of
 from .tensors import requires_grad
+from .tracing import leave_to_python
 
 TorchValues = Sequence[Any]
 PreparedRun = Callable[[TorchValues], list[Any]]
@@ -312,7 +321,7 @@ class NodeCall:
         return fixed.run
 
 
-class PreparedFunction(_SingleLevelFunction):  # type: ignore[misc] # torch is not typed here
+class PreparedFunction(SingleLevelFunction):
     """The node of a NodeCall: `apply(call, values, arrays, *tensors)` gives its row. Under no transform."""
 
     forward = staticmethod(NodeCall.forward)
@@ -321,6 +330,8 @@ class PreparedFunction(_SingleLevelFunction):  # type: ignore[misc] # torch is n
     def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
         return (None, None, None, *ctx.call.gradients(ctx, given, ctx.saved_tensors))
 
+
+leave_to_python(PreparedFunction.backward)
 
 PreparedCall: TypeAlias = PlainCall | NodeCall | ListCall
 

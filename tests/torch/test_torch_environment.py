@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ import torch
 from gradscript.compiler.ir.graph import Graph
 from gradscript.runtime.plans.build import build_plan
 from gradscript.runtime.plans.interpreter import run_plan
+from torch._dynamo import compiled_autograd
+from torch._dynamo.utils import counters
 from torch.utils.checkpoint import checkpoint
 from torch_programs import CASES, UNIT, draw
 from torch_versions import AREAS
@@ -321,3 +324,29 @@ assert "gradscript.runtime.torch" in sys.modules
 assert "torch._dynamo" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("form", ["function", "op"])
+@pytest.mark.filterwarnings("ignore")
+def test_compiled_autograd_leaves_nodes_to_python(form: str) -> None:
+    """Its graph ends before a node and another begins after it; no frame of what the node runs is compiled."""
+    unit = gs.CompilationUnit(
+        "def scaled(x, w):\n"
+        "    s = torch.sigmoid(x)\n"
+        "    def backward(grad):\n"
+        "        return 2 * grad * w * s, (grad * s).sum(0)\n"
+        "    return x * s * w, backward\n"
+    )
+    function = gs.torch_op(unit.scaled, "compiled_autograd::scaled") if form == "op" else unit.scaled
+    torch._dynamo.reset()
+    counters.clear()
+    for rows in (3, 5, 6):
+        pairs = []
+        for context in (contextlib.nullcontext(), compiled_autograd._enable(torch.compile(backend="eager"))):
+            x, w = (torch.linspace(-1, 2, n * 4).reshape(n, 4).requires_grad_() for n in (rows, 1))
+            loss = (function(x, w[0]) ** 2).sum()
+            with context:
+                loss.backward()
+            pairs.append((x.grad, w.grad))
+        torch.testing.assert_close(*pairs)
+    assert counters["stats"]["unique_graphs"] <= 4

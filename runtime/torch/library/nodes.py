@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.autograd.function import _SingleLevelFunction
 
 from ....compiler.ir.graph import backward_of
+from ..array_runs import SingleLevelFunction
 from ..kinds import has_dispatch, is_batch_of_gradients
 from ..node import is_transformed, named, note_source
 from ..places import NestedPlaces, TensorPlace, places, put_together, take_apart
 from ..symbolic import Untraceable
+from ..tracing import leave_to_python
 from .halves import Halves
 
 below_autograd: Callable[[], Any] = torch._C._AutoDispatchBelowAutograd
@@ -72,7 +73,7 @@ class OpCall:
         return output if output < halves.num_real else halves.num_real + halves.saved.index(output)
 
 
-class OpFunction(_SingleLevelFunction):  # type: ignore[misc] # torch is not typed here
+class OpFunction(SingleLevelFunction):
     """`apply(call, *tensors)` gives the tensors of the results."""
 
     @staticmethod
@@ -122,6 +123,10 @@ class TransformedBackward(torch.autograd.Function):  # type: ignore[misc] # torc
         message = "what is in a tensor decides of these gradients: derivatives of them cannot be traced"
         note = "take second derivatives outside of what is compiled"
         raise Untraceable("R003", backward_of(halves.name), message, span=halves.span, notes=[note])
+
+
+# Compiled autograd reads what nodes run.
+leave_to_python(OpFunction.backward, TransformedOp.backward)
 
 
 class BackwardCall:
