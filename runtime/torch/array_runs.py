@@ -292,9 +292,8 @@ def quick_node() -> Any:
 
     leave_to_python(readable)
     halves = {"forward": types.forward, "backward": backward, "_compiled_autograd_key": key}
-    node: Any = type(SingleLevelFunction)(
-        "QuickFunction", (SingleLevelFunction,), {name: staticmethod(half) for name, half in halves.items()}
-    )
+    made_of: Any = type(SingleLevelFunction)
+    node = made_of("QuickFunction", (SingleLevelFunction,), {name: staticmethod(half) for name, half in halves.items()})
     return node
 
 
