@@ -1,5 +1,5 @@
-"""Calls of programs without Python in between: `text/entry.c`, which has its own address for each function, and
-`text/products.c` before it.
+"""Calls of programs without Python in between: `text/entry.c`, which has its own address for each function, with what
+is built before and behind it.
 
 It needs the headers of Python, beside a compiler. Where there are none, calls go the longer way, to the same results.
 """
@@ -64,7 +64,7 @@ _BFLOAT = 4
 
 
 class Types(NamedTuple):
-    """What `text/entry.c` has: programs, pairs of them, and several of either, called; where its function is that runs
+    """What `text/passes.c` has: programs, pairs of them, and several of either, called; where its function is that runs
     them on bare memory, and whether that has products."""
 
     entry: Callable[..., Any]
@@ -74,7 +74,7 @@ class Types(NamedTuple):
     has_products: bool
 
 
-_TEXTS = ("products.c", "library.c", "entry.c")
+_TEXTS = ("products.c", "library.c", "entry.c", "bare_entry.c", "passes.c")
 """Parts of one module."""
 
 

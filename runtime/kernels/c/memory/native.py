@@ -1,4 +1,7 @@
-"""What is observed of a program as `text/memory.c` takes it. It needs the headers of Python, beside a compiler."""
+"""What is observed of a program as `text/memory.c` and what is built behind it take it.
+
+It needs the headers of Python, beside a compiler.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,8 @@ from ..launched import thread_count
 from .observed import LayoutObserver
 
 _ALIGNMENT = 64
+_TEXTS = ("products.c", "memory.c", "memory_runs.c", "memory_calls.c")
+"""Parts of one module."""
 
 
 @cache
@@ -27,7 +32,7 @@ def memory_types() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
     if library.missing_headers():
         return None
     folder = files(library.__package__).joinpath("text")
-    text = "".join([folder.joinpath(name).read_text(encoding="utf-8") for name in ("products.c", "memory.c")])
+    text = "".join([folder.joinpath(name).read_text(encoding="utf-8") for name in _TEXTS])
     # What the text compiles to depends on these as well, and a module is kept by its text.
     versions = f"/* {sys.version}, {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n"
     names = ["gs_memory_type", "gs_take_tensors"]
