@@ -27,9 +27,9 @@ from .flags import flags_of
 from .kinds import BY_OPS
 from .node import is_transformed, run_program
 from .places import each
-from .prepared import PreparedCall, prepare, signature
+from .prepared import PreparedCall, prepare
 from .products import on_tensors
-from .recent import RecentCalls
+from .recent import RecentCalls, signature
 from .tensors import TensorMemory, check_devices, checked, device_of, has_tangent, requires_grad
 from .tracing import refuse_tracers
 

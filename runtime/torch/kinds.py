@@ -19,6 +19,8 @@ _is_functional: Callable[[Any], bool] = torch._is_functional_tensor
 _is_batched: Callable[[Any], bool] = torch._C._functorch.is_batchedtensor
 is_batch_of_gradients: Callable[[Any], bool] = torch._C._functorch.is_legacy_batchedtensor
 is_on_cpu: Callable[[Any], bool] = attrgetter("is_cpu")
+dispatch_keys: Callable[[Any], Any] = torch._C._dispatch_keys
+"""What a tensor is to torch's dispatcher: on which device, of which layout, batched, functional, put off negating …"""
 
 
 def is_recorded() -> bool:

@@ -1,7 +1,7 @@
 """Calls on tensors, prepared: what follows from the kinds of the arguments alone is found once, and kept by them.
 
-A call on few elements costs what the host does for it, so it does no more than to look up what it is (`signature`),
-run the program, and hand torch what the backward needs.
+A call on few elements costs what the host does for it, so it does no more than to look up what it is (recent.py), run
+the program, and hand torch what the backward needs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 import torch
-from torch.autograd import forward_ad
 
 from ...compiler.analysis.draws import is_random
 from ...compiler.ir.node import Value
@@ -33,7 +32,7 @@ from .devices import DeviceMemory, FixedRun
 from .fixed_calls import ListCall
 from .flags import flags_of, gradient_key
 from .kernels import kernel_program
-from .kinds import PLAIN, SYMBOLIC, kind_of
+from .kinds import PLAIN, SYMBOLIC, dispatch_keys, kind_of
 from .node import NUMPY_DTYPE, KeptPlaces, fits, is_transformed, named
 from .places import NestedPlaces, TensorPlace, each
 from .second_derivatives import KeptArguments
@@ -46,65 +45,10 @@ PreparedRun = Callable[[TorchValues], list[Any]]
 MAX_BACKWARDS = 32
 """Kinds of gradients of outputs, of one call; beyond, all are forgotten."""
 
-_CONSTANTS = (int, bool, str, type(None))
+CONSTANTS = (int, bool, str, type(None))
+"""What is part of what a call is by its value."""
 _PLAIN = PLAIN
 _grad_enabled: Callable[[], bool] = torch.is_grad_enabled
-_finds_anomalies: Callable[[], bool] = torch.is_anomaly_enabled
-_modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
-_trace: Callable[[], Any] = torch._C._get_tracing_state
-_keys: Callable[[Any], Any] = torch._C._dispatch_keys
-"""What a tensor is to torch's dispatcher: on which device, of which layout, batched, functional, put off negating …"""
-
-
-def signature(values: TorchValues, *, lists: bool = False) -> Hashable:
-    """What decides how a call runs, apart from elements and floats; None where more does: torch's modes and transforms
-    say so, or a value is none that is told of here, as a list is unless `lists` are."""
-    state = torch_state()
-    if state is None:
-        return None
-    key: list[Hashable] = [*state]
-    try:
-        return tuple(key) if _add_kinds(values, key, lists) else None
-    except RuntimeError:
-        # Nested tensors have no shape.
-        return None
-
-
-def torch_state() -> tuple[Hashable, ...] | None:
-    """What decides how a call runs besides its values: whether torch records, and the backend. None where more does."""
-    if is_transformed() or _modes() or _trace() is not None or forward_ad._current_level >= 0:
-        return None
-    records = _grad_enabled()
-    backend = usual_backend() if TOUCHED.any else ""
-    if backend is None or (records and _finds_anomalies()):
-        return None
-    return (records, backend)
-
-
-def _add_kinds(values: TorchValues, key: list[Hashable], lists: bool) -> bool:
-    """Whether all values are told of. Lists nest as deep as types in source, so this recurses."""
-    for value in values:
-        kind = type(value)
-        if kind in _PLAIN:
-            key += (
-                _keys(value).raw_repr(),
-                value.device,
-                value.dtype,
-                value.shape,
-                value.stride(),
-                value.requires_grad,
-            )
-        elif kind is float:
-            key.append(float)
-        elif kind in _CONSTANTS:
-            key.append((kind, value))
-        elif lists and kind is list:
-            key += (list, len(value))
-            if not _add_kinds(value, key, lists):
-                return False
-        else:
-            return False
-    return True
 
 
 def is_plain(value: Any) -> bool:
@@ -287,7 +231,10 @@ class NodeCall:
         pattern = (
             usual_backend() if TOUCHED.any else "",
             *[_described(values[len(self._vjps) + n]) for n in self._settling],
-            *[None if vjp is None else (_keys(vjp).raw_repr(), vjp.dtype, vjp.shape, vjp.stride()) for vjp in vjps],
+            *[
+                None if vjp is None else (dispatch_keys(vjp).raw_repr(), vjp.dtype, vjp.shape, vjp.stride())
+                for vjp in vjps
+            ],
         )
         try:
             return self._backwards[pattern]
@@ -419,6 +366,11 @@ def _taker(places: Sequence[int]) -> Callable[[TorchValues], TorchValues]:
     return itemgetter(slice(places[0], places[0] + 1) if places else slice(0))
 
 
+def _gradient_kind(vjp: torch.Tensor) -> Hashable:
+    """What decides how a backward runs of the gradient of an output."""
+    return (dispatch_keys(vjp).raw_repr(), vjp.dtype, vjp.shape, vjp.stride())
+
+
 def _is_told(value: Any) -> bool:
     """Whether signatures tell all there is to know of a value, elements and floats aside."""
     return type(value) in _PLAIN or _is_constant(value)
@@ -448,4 +400,4 @@ def _may_be_nested(output: Value) -> bool:
 
 
 def _is_constant(value: Any) -> bool:
-    return type(value) is float or type(value) in _CONSTANTS
+    return type(value) is float or type(value) in CONSTANTS

@@ -1,4 +1,5 @@
-"""Calls on a device that were made of late, found without a look by Python at each of their tensors."""
+"""What tells calls on tensors apart, and those on a device that were made of late, found without a look by Python at
+each of their tensors."""
 
 from __future__ import annotations
 
@@ -8,12 +9,73 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from ..kernels.c.library import extension
-from .prepared import PreparedCall, torch_state
+from ..settings.modes import TOUCHED, usual_backend
+from .kinds import PLAIN, dispatch_keys
+from .node import is_transformed
+from .prepared import CONSTANTS, PreparedCall, TorchValues
 
 MAX_RECENT = 8
 """Of one function; beyond, the one added first is found the longer way."""
+
+
+_grad_enabled: Callable[[], bool] = torch.is_grad_enabled
+_finds_anomalies: Callable[[], bool] = torch.is_anomaly_enabled
+_modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
+_trace: Callable[[], Any] = torch._C._get_tracing_state
+
+
+def signature(values: TorchValues, *, lists: bool = False) -> Hashable:
+    """What decides how a call runs, apart from elements and floats; None where more does: torch's modes and transforms
+    say so, or a value is none that is told of here, as a list is unless `lists` are."""
+    state = torch_state()
+    if state is None:
+        return None
+    key: list[Hashable] = [*state]
+    try:
+        return tuple(key) if _add_kinds(values, key, lists) else None
+    except RuntimeError:
+        # Nested tensors have no shape.
+        return None
+
+
+def torch_state() -> tuple[Hashable, ...] | None:
+    """What decides how a call runs besides its values: whether torch records, and the backend. None where more does."""
+    if is_transformed() or _modes() or _trace() is not None or forward_ad._current_level >= 0:
+        return None
+    records = _grad_enabled()
+    backend = usual_backend() if TOUCHED.any else ""
+    if backend is None or (records and _finds_anomalies()):
+        return None
+    return (records, backend)
+
+
+def _add_kinds(values: TorchValues, key: list[Hashable], lists: bool) -> bool:
+    """Whether all values are told of. Lists nest as deep as types in source, so this recurses."""
+    for value in values:
+        kind = type(value)
+        if kind in PLAIN:
+            key += (
+                dispatch_keys(value).raw_repr(),
+                value.device,
+                value.dtype,
+                value.shape,
+                value.stride(),
+                value.requires_grad,
+            )
+        elif kind is float:
+            key.append(float)
+        elif kind in CONSTANTS:
+            key.append((kind, value))
+        elif lists and kind is list:
+            key += (list, len(value))
+            if not _add_kinds(value, key, lists):
+                return False
+        else:
+            return False
+    return True
 
 
 class RecentCalls:
