@@ -88,6 +88,12 @@ def _check_difference(x: Any, y: Any, factor: Any) -> None:
     _check_factor(x, y, factor)
 
 
+def _check_quotient(_: Any, x: Any, y: Any, __: Any) -> None:
+    """What is added is a quotient of tensors, of which one is floating, as torch has it."""
+    if x.dtype.kind in "iub" and y.dtype.kind in "iub":
+        raise TypeError("addcdiv divides no integers by integers; convert one of the tensors: `tensor1.float()`")
+
+
 # --- arithmetic ---
 
 pointwise(
@@ -163,6 +169,7 @@ pointwise(
     "aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
     lambda x, a, b, value: x + value * a / b,
     dtype="floating",
+    check=_check_quotient,
     widened=("value",),
 )
 for weight in ("Scalar", "Tensor"):
