@@ -30,7 +30,7 @@ def decided_graph(
 
     `tells` runs a graph of the same inputs on these arguments, and says whether its only output is true.
 
-    Before, where x is positive:
+    Before, where x is one positive number of float32:
         graph f(%x : Tensor):
           %1 : bool = aten::Bool.Tensor(%x)
           %y : Tensor = prim::If(%1)
@@ -41,8 +41,8 @@ def decided_graph(
               return (%x)
           return (%y)
     After:
-        graph f(%x : Tensor):
-          %y : Tensor = aten::exp(%x)
+        graph f(%x : Tensor[float32, rank=1]):
+          %y : Tensor[float32, rank=1] = aten::exp(%x)
           return (%y, %x)
     """
     found, known = graph.plain_copy(), metas_of_arguments(arguments)

@@ -134,8 +134,8 @@ def test_the_least_number_of_programs_is_asked_for_where_axes_do_not_take_turns(
 
 ONE_EACH_WAY = {
     "of channels": ("torch.softmax(x, 1)", (4, 21, 4096)),
-    "of a low matrix's columns": ("torch.log_softmax(x, 0)", (64, 512)),
-    "of columns side by side": ("torch.softmax(x, 0)", (1000, 8192)),
+    "of a low matrix's columns": ("torch.log_softmax(x, 1)", (1, 64, 512)),
+    "of columns side by side": ("torch.softmax(x, 1)", (1, 1000, 8192)),
     "variance": ("x.var(1)", (4, 200, 64)),
     "a norm of channels": ("x * torch.rsqrt(x.square().mean(1, keepdim=True) + 1e-6)", (4, 64, 1024)),
     "an identity": ("x * torch.eye(x.size(0), x.size(1)) + x", (32, 48)),

@@ -16,7 +16,8 @@ from gradscript.compiler.autodiff.flatten import flatten_signature
 from gradscript.compiler.autodiff.gradient import Gradient
 from gradscript.compiler.autodiff.requires_grad import answer_requires_grad
 from gradscript.compiler.autodiff.subgraphs import create_autodiff_subgraphs, inline_autodiff_subgraphs
-from gradscript.compiler.fusion.decompose import decompose, decompose_for_kernels
+from gradscript.compiler.fusion.decided import decided_graph
+from gradscript.compiler.fusion.decompose import decompose, decompose_for_kernels, open_draws
 from gradscript.compiler.fusion.groups import Parts, create_fusion_groups
 from gradscript.compiler.fusion.join_slices import join_slices
 from gradscript.compiler.fusion.refusals import keep_refusing
@@ -63,6 +64,17 @@ def _grouped(graph: Graph) -> Graph:
     return parts.graph
 
 
+def _opened(graph: Graph) -> None:
+    assert open_draws(graph)
+
+
+def _decided(graph: Graph) -> Graph:
+    """On the way of a tensor with a positive element."""
+    decided = decided_graph(graph, [_float(1)], lambda telling: True)
+    assert decided is not None
+    return decided.graph
+
+
 def _open(graph: Graph) -> Graph:
     """Settled for as many rows as are not known."""
     shape = (*Symbols([2]).sizes, 3)
@@ -76,6 +88,8 @@ REWRITES: tuple[tuple[Callable[..., Any], Callable[[Graph], Any]], ...] = (
         for one in (drop_unchanged, order_results, decompose, decompose_for_kernels, inline_autodiff_subgraphs)
     ),
     *((one, one) for one in (flatten_signature, all_defined, keep_refusing, with_ops, in_source_terms)),
+    (open_draws, _opened),
+    (decided_graph, _decided),
     (join_slices, _join_slices),
     (create_fusion_groups, _grouped),
     (create_autodiff_subgraphs, lambda graph: create_autodiff_subgraphs(graph, 1)),

@@ -38,12 +38,29 @@ class CBody(CReductions):
         super().__init__(kernel, nest, names, positions, passed)
         loops = [item for item in items_of(nest.items) if isinstance(item, AxisLoop)]
         self.blocks = {id(loop): self._blocks_of(loop) for loop in loops}
+        self._leave_unlike(loops)
         for loop in loops:
             blocks = self.blocks[id(loop)]
             if blocks is not None:
                 self._in_lanes |= dict.fromkeys(blocks.sums, blocks.lanes)
                 if blocks.has_masks and not blocks.is_whole:
                     positions.lanes[loop.axis] = blocks.lanes
+
+    def _leave_unlike(self, loops: Sequence[AxisLoop]) -> None:
+        """Leave loops as they are that add up what another one adds up anew without lanes, or with others."""
+        changes = True
+        while changes:
+            lanes: dict[str, set[int]] = {}
+            for loop in loops:
+                blocks = self.blocks[id(loop)]
+                for item in loop.body:
+                    if isinstance(item, Accumulate):
+                        is_of_lanes = blocks is not None and item.reduce.name in blocks.sums
+                        lanes.setdefault(item.reduce.name, set()).add(blocks.lanes if blocks and is_of_lanes else 0)
+            unlike = {name for name, counts in lanes.items() if len(counts) > 1}
+            left = [loop for loop in loops if (b := self.blocks[id(loop)]) is not None and unlike & {*b.sums}]
+            self.blocks |= {id(loop): None for loop in left}
+            changes = bool(left)
 
     def _blocks_of(self, loop: AxisLoop) -> Blocks | None:
         if not _is_side_by_side(loop):

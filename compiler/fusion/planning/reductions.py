@@ -68,9 +68,12 @@ def is_of_rows(shape: tuple[int, ...], dims: Sequence[int]) -> bool:
 
 def is_of_columns(shape: tuple[int, ...], dims: Sequence[int]) -> bool:
     """Whether a program may reduce columns whole: over dimensions that follow each other, before others along which
-    elements lie side by side."""
+    elements lie side by side.
+
+    How high columns are stands in the text, so not over the first dimension: batches have many sizes.
+    """
     real = [d for d, size in enumerate(shape) if size != 1]
-    if not dims or list(dims) != real[real.index(dims[0]) :][: len(dims)] or dims[-1] == real[-1]:
+    if not dims or dims[0] == 0 or list(dims) != real[real.index(dims[0]) :][: len(dims)] or dims[-1] == real[-1]:
         return False
     height = prod(shape[d] for d in dims)
     if height <= LOW:

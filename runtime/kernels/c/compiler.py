@@ -73,7 +73,8 @@ class Compiler:
         if status < 0:
             raise KernelFailure(f"{self.command[0]} was killed: {signal.strsignal(-status) or -status}")
         if status:
-            raise KernelFailure(f"{self.command[0]} failed: {said[0] if said else f'exit status {status}'}")
+            errors = [line for line in said if "error:" in line] or [*said, f"exit status {status}"]
+            raise KernelFailure(f"{self.command[0]} failed: {errors[0]}")
 
     def _made(self, target: Path) -> bytes:
         try:

@@ -151,7 +151,8 @@ class Recording(Generic[L]):
     ) -> None:
         """Note an evaluation where it has to be done again. Raises: Unlisted."""
         op = OPS.of(node.schema)
-        if op is not None and op.has(Trait.SIDE_EFFECT):
+        if op is not None and op.has(Trait.SIDE_EFFECT | Trait.COMPARES):
+            # Which of a list are equal, or less than others, is for elements to say, of tensors within tuples too.
             raise Unlisted
         given, made = flat_values([*values]), flat_values([*result] if isinstance(result, list | tuple) else [result])
         tensors = [value for value in given if isinstance(value, self._tensors.type)]
@@ -227,7 +228,7 @@ def _is_told_by_shapes(op: Op | None) -> bool:
     """Whether numbers that an op makes of tensors follow from their shapes, and from which are there."""
     if op is None:
         return False
-    return op.has(Trait.SHAPE_ONLY) or (moves_values(op) and not op.has(Trait.COMPARES))
+    return op.has(Trait.SHAPE_ONLY) or moves_values(op)
 
 
 def _within_range(function: Callable[..., Any]) -> Callable[..., Any]:
