@@ -15,6 +15,7 @@ from ....lang.light_dataclasses import dataclass
 from ...settings.modes import NUM_THREADS
 from .launcher import Launch, NumberSlot, launcher
 from .library import Library
+from .team import join_team
 
 
 class OutOfRange(Exception):
@@ -110,7 +111,12 @@ def thread_count() -> int:
         return chosen
     torch = sys.modules.get("torch")
     found = getattr(torch, "get_num_threads", None)
-    return int(found()) if found is not None else _threads_of_process()
+    if torch is None or found is None:
+        return _threads_of_process()
+    count = int(found())
+    if count > 1:
+        join_team(torch, count)
+    return count
 
 
 @cache

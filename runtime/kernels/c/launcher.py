@@ -1,7 +1,8 @@
 """What runs kernels, in C: one call for several of them, whose programs threads share out.
 
-The threads are started when there is work for them, wait for more a moment and then sleep. One call at a time has
-them; another that comes meanwhile runs by itself. A process that was forked starts its own.
+The threads are those of torch, where it is imported and there are as many. Else they are started when there is work
+for them, wait for more a moment and then sleep. One call at a time has them; another that comes meanwhile runs by
+itself. A process that was forked starts its own.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ typedef struct {
 } gs_launch;
 
 #define MOST_THREADS 256
-#define TURNS 1000
+#define TURN (1 << 16)
+#define IS_OPEN(STATE) ((STATE) / TURN % 2)
+#define PAUSES 1000
 #define AWAKE 200000 /* nanoseconds: longer than Python takes from a forward to its backward */
 
 static pthread_mutex_t in_use = PTHREAD_MUTEX_INITIALIZER, waiting = PTHREAD_MUTEX_INITIALIZER;
@@ -42,9 +45,9 @@ static pthread_cond_t woken = PTHREAD_COND_INITIALIZER;
 static int started;
 static pthread_t threads_of_pool[MOST_THREADS];
 static uint64_t begun_at[MOST_THREADS];
-static _Atomic uint64_t turn;
+static _Atomic uint64_t gate; /* how often it was opened and closed, times TURN; and how many threads are inside */
 static _Atomic int64_t next_program;
-static _Atomic int working, failed, outside;
+static _Atomic int failed, outside;
 static int wanted, left_alone = -1;
 static struct {
     const gs_launch *launch;
@@ -52,6 +55,12 @@ static struct {
     const int64_t *sizes;
     const gs_number *numbers;
 } job;
+
+/* OpenMP's `GOMP_parallel`, which has all threads of a team call a function; how many it has; and whether it may be
+   called. */
+typedef void gs_parallel(void (*function)(void *), void *given, unsigned threads, unsigned flags);
+static _Atomic(gs_parallel *) parallel;
+static _Atomic int team_size, is_forked;
 
 static pthread_key_t own_memory;
 static int has_key;
@@ -71,13 +80,19 @@ static int64_t nanoseconds(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* Whether there is work, other than that of the turn in which a thread was inside last. */
+static int is_called(uint64_t state, uint64_t seen)
+{
+    return IS_OPEN(state) && state / TURN != seen;
+}
+
 /* Wait a moment for another turn, without sleep, from which to wake takes long. */
 static void await_turn_after(uint64_t seen)
 {
     const int64_t end = nanoseconds() + AWAKE;
     do
         for (int i = 0; i < 64; ++i) {
-            if (atomic_load_explicit(&turn, memory_order_acquire) != seen) return;
+            if (is_called(atomic_load_explicit(&gate, memory_order_acquire), seen)) return;
             pause_a_moment();
         }
     while (nanoseconds() < end);
@@ -112,20 +127,30 @@ static void share_out(void)
     }
 }
 
+/* As `share_out`, for a team. */
+static void share_out_in_team(void *given)
+{
+    (void)given;
+    share_out();
+}
+
 static void *work(void *argument)
 {
     const int number = (int)(intptr_t)argument;
     uint64_t seen = begun_at[number];
     for (;;) {
         await_turn_after(seen);
-        if (atomic_load_explicit(&turn, memory_order_acquire) == seen) {
+        uint64_t state = atomic_load_explicit(&gate, memory_order_acquire);
+        if (!is_called(state, seen)) {
             pthread_mutex_lock(&waiting);
-            while (atomic_load(&turn) == seen) pthread_cond_wait(&woken, &waiting);
+            while (!is_called(state = atomic_load(&gate), seen)) pthread_cond_wait(&woken, &waiting);
             pthread_mutex_unlock(&waiting);
         }
-        seen = atomic_load_explicit(&turn, memory_order_acquire);
+        /* Who comes when the work is done finds the gate closed. */
+        if (!atomic_compare_exchange_strong(&gate, &state, state + 1)) continue;
+        seen = state / TURN;
         if (number < wanted) share_out();
-        atomic_fetch_sub_explicit(&working, 1, memory_order_acq_rel);
+        atomic_fetch_sub_explicit(&gate, 1, memory_order_acq_rel);
     }
     return NULL;
 }
@@ -137,7 +162,7 @@ static void start(int threads)
     if (started >= threads || pthread_attr_init(&attributes)) return;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     for (; started < threads && started < MOST_THREADS; ++started) {
-        begun_at[started] = atomic_load(&turn);
+        begun_at[started] = atomic_load(&gate) / TURN;
         if (pthread_create(threads_of_pool + started, &attributes, work, (void *)(intptr_t)started)) break;
         left_alone = -1;
     }
@@ -160,21 +185,36 @@ static void leave_alone(void)
 #endif
 }
 
+/* The calling thread waits for those that are at work, not for those that have not begun: another program may have
+   their processors. */
 static void run_together(int threads)
 {
+    atomic_store(&next_program, 0);
+    gs_parallel *const team = atomic_load(&parallel);
+    if (team && threads == atomic_load(&team_size) && !atomic_load(&is_forked)) {
+        team(share_out_in_team, NULL, (unsigned)threads, 0);
+        return;
+    }
     start(threads - 1);
     leave_alone();
     wanted = threads - 1;
-    atomic_store(&next_program, 0);
-    atomic_store(&working, started);
     pthread_mutex_lock(&waiting);
-    atomic_fetch_add_explicit(&turn, 1, memory_order_acq_rel);
+    atomic_fetch_add_explicit(&gate, TURN, memory_order_acq_rel);
     pthread_cond_broadcast(&woken);
     pthread_mutex_unlock(&waiting);
     share_out();
-    for (int i = 0; atomic_load_explicit(&working, memory_order_acquire) > 0; ++i)
-        if (i < TURNS) pause_a_moment();
+    atomic_fetch_add_explicit(&gate, TURN, memory_order_acq_rel);
+    for (int i = 0; atomic_load_explicit(&gate, memory_order_acquire) % TURN; ++i)
+        if (i < PAUSES) pause_a_moment();
         else sched_yield();
+}
+
+/* Have the team of a library share the work of so many threads: its threads wait for work without sleep, for longer
+   than a kernel takes, so that others beside them would have a part of their processors. */
+void gs_use_team(void *found, int threads)
+{
+    atomic_store(&team_size, threads);
+    atomic_store(&parallel, (gs_parallel *)found);
 }
 
 /* 0; 1 where there is no memory for what kernels need besides, 2 where an index is out of range. With an offset,
@@ -209,12 +249,13 @@ int gs_run(
     return 0;
 }
 
-/* The threads of the parent are not here. */
+/* The threads of the parent are not here, nor those of its team, which would be waited for. */
 static void begin_anew(void)
 {
     started = 0;
     left_alone = -1;
-    atomic_store(&working, 0);
+    atomic_store(&gate, 0);
+    atomic_store(&is_forked, 1);
     pthread_mutex_init(&in_use, NULL);
     pthread_mutex_init(&waiting, NULL);
     pthread_cond_init(&woken, NULL);
@@ -263,3 +304,13 @@ def launcher() -> Callable[..., int]:
 def launcher_address() -> int:
     """Where `gs_run` is, for what is in C itself. Raises: KernelFailure where it cannot be built."""
     return ctypes.cast(load_module(TEXT, ["gs_run"]).gs_run, ctypes.c_void_p).value or 0
+
+
+def use_team(parallel: int, threads: int) -> None:
+    """Have a team's threads run what so many threads share: `parallel` is where its `GOMP_parallel` is.
+
+    Raises: KernelFailure where the launcher cannot be built.
+    """
+    use = load_module(TEXT, ["gs_run"]).gs_use_team
+    use.argtypes, use.restype = (ctypes.c_void_p, ctypes.c_int), None
+    use(parallel, threads)

@@ -208,3 +208,42 @@ def test_threads_leave_the_processor_of_the_caller_to_it(body: str) -> None:
     *found, count = run(body)
     several = max(int(count) - 1, 1)
     assert found == ["2", "1", str(several), "True"] * 3
+
+
+WITH_TORCH = "import torch; torch.set_num_threads(3); torch.ones(1 << 22).exp()"
+IN_TEAM = """
+want = f(x)
+started = threads() - before
+with gs.settings.num_threads(1):
+    print(started, np.array_equal(f(x), want))
+torch.set_num_threads(4); torch.ones(1 << 22).exp(); before = threads()
+print(np.array_equal(f(x), want), threads() - before)
+with gs.settings.num_threads(2):
+    print(np.array_equal(f(x), want), threads() - before)
+"""
+TEAM_IN_THREADS = """
+want, found = f(x), []
+def other():
+    gs.settings.backend = "c"
+    found.append(all(np.array_equal(f(x), want) for _ in range(10)))
+workers = [threading.Thread(target=other) for _ in range(6)]
+for worker in workers: worker.start()
+for worker in workers: worker.join()
+print(len(found), all(found))
+"""
+
+
+@pytest.mark.parametrize("body", [IN_TEAM] if HERE else [], ids=["team"])
+def test_torchs_threads_are_shared_where_they_are_as_many(body: str) -> None:
+    """Else there are threads beside them, as with two where torch has four."""
+    assert run(body, WITH_TORCH) == ["0", "True", "True", "0", "True", "1"]
+
+
+@pytest.mark.parametrize("body", [TEAM_IN_THREADS] if HERE else [], ids=["six"])
+def test_calls_in_several_threads_share_torchs_one_at_a_time(body: str) -> None:
+    assert run(body, WITH_TORCH) == ["6", "True"]
+
+
+@pytest.mark.parametrize("body", [FORKED.replace("gs.settings.num_threads = 3", "f(x)")] if HERE else [], ids=["torch"])
+def test_a_process_forked_beside_torchs_threads_has_its_own(body: str) -> None:
+    assert run(body, WITH_TORCH) == ["0", "True"]
