@@ -130,3 +130,13 @@ def test_tensors_elsewhere() -> None:
     assert not any_on_device([here, [here, 2.0], np.ones(2), None])
     assert on_host(here) is here and on_host([here, (1, "a")]) == [here, (1, "a")]
     assert on_host(there) is there, "meta tensors hold nothing to copy"
+
+
+def test_a_distance_that_counts_has_the_gradient_0() -> None:
+    """As in torch, whose result requires one: `loss.backward()` of it is no error."""
+    f = gs.CompilationUnit("def f(x, y):\n    return torch.cdist(x, y, 0.0)\n").f
+    x, y = torch.tensor([[1.0, 2.0], [torch.nan, 3.0]], requires_grad=True), torch.tensor([[1.0, 3.0]])
+    counted = f(x, y)
+    assert torch.equal(counted.nan_to_num(-1), torch.cdist(x, y, 0.0).nan_to_num(-1))
+    counted.sum().backward()
+    assert x.grad is not None and not x.grad.any()

@@ -178,6 +178,8 @@ def narrow(self: Array, dim: int, start: int, length: int) -> Array:
 
 
 def _narrow_tensor(self: Array, dim: int, start: Array, length: int) -> Array:
+    if np.ndim(start) or start.dtype.kind not in "iu":
+        raise RuntimeError(f"narrow: the start is an integer without dimensions, not {start.dtype}{list(start.shape)}")
     return narrow(self, dim, int(start), length)
 
 

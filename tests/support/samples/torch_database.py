@@ -79,6 +79,22 @@ def samples(op: Any, dtype: str, limit: int) -> list[Any]:
     return found if len(found) <= limit else random.Random(1).sample(found, limit)
 
 
+def all_samples(op: Any, dtype: str, limit: int) -> list[Any]:
+    """torch's samples and its reference inputs, the same ones every time."""
+    if getattr(torch, dtype) not in op.supported_dtypes("cpu"):
+        return []
+    torch.manual_seed(1)
+    random.seed(1)
+    np.random.seed(1)
+    kind = {"requires_grad": False}
+    with warnings.catch_warnings(), patch("torch.testing._internal.common_utils.extract_test_fn", lambda: None):
+        warnings.simplefilter("ignore")
+        found = list(op.sample_inputs("cpu", getattr(torch, dtype), **kind))
+        if op.reference_inputs_func is not None:
+            found += op.reference_inputs("cpu", getattr(torch, dtype), **kind)
+    return found if len(found) <= limit else random.Random(1).sample(found, limit)
+
+
 def case(op: Any, sample: Any) -> Case:
     """The program that makes a sample's call. Raises Unspellable."""
     speller = _Speller()

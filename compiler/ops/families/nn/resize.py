@@ -164,6 +164,8 @@ def _adaptive_max_pool(rank: int) -> Callable[[Array, Extent], tuple[Array, Arra
     def evaluate(self: Array, output_size: Extent) -> tuple[Array, Array]:
         if self.ndim not in (rank + 1, rank + 2):
             raise RuntimeError(f"adaptive_max_pool{rank}d: expected {rank + 1} or {rank + 2} dims, got {self.shape}")
+        if 0 in self.shape[1:]:
+            raise RuntimeError(f"adaptive_max_pool{rank}d: only the first size may be 0, and the shape is {self.shape}")
         refuse_whole_numbers(f"adaptive_max_pool{rank}d", self)
         plane = self.shape[self.ndim - rank :]
         bins = exactly(output_size, rank)

@@ -61,6 +61,8 @@ def pooling(
     """Kernel, stride and dilation for each dimension, the padding as `pad` takes it, and what ceil_mode adds to it."""
     if len(shape) not in (rank + 1, rank + 2):
         raise RuntimeError(f"pooling: expected {rank + 1} or {rank + 2} dimensions, but the shape is {tuple(shape)}")
+    if 0 in shape[len(shape) - rank - 1 :]:
+        raise RuntimeError(f"pooling: no size but that of the batch may be 0, and the shape is {tuple(shape)}")
     kernel, spread, pad = (expanded(sizes, rank) for sizes in (kernel_size, dilation, padding))
     steps = expanded(stride, rank) if isinstance(stride, int) or stride else kernel
     if any(p < 0 for p in pad):
