@@ -1,4 +1,4 @@
-"""Lists of which each round of a loop sets one element: what is in them after all rounds, from one round.
+"""Lists of which each round of a loop sets elements: what is in them after all rounds, from one round.
 
     for i in range(len(xs)):
         grads = grads + [None, …, g, …, None]      g in place len(xs) - 1 - i: after all rounds each element is there
@@ -8,132 +8,176 @@ Which place a round sets follows from its index; what it puts there is alike fro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import NamedTuple
 
 from ...lang.light_dataclasses import dataclass
-from ..ir.node import Block, Node, Value
+from ..ir.node import Block, Value
 from ..ops.meta import UNKNOWN, Abstract, OpenList, is_defined, join
-from .numbers import Simple
+from .gradient_sums import sum_of_gradients
+from .open_lists import repeated
 
 SETS = "aten::_set_item.t"
+ADDS = "prim::grad_add_item"
 SUM = "prim::AutogradAdd"
 GUARD = "prim::GradOf"
+
+Known = Mapping[Value, Abstract]
+
+
+class InRounds(NamedTuple):
+    """What a list is in the first round, and after all of them."""
+
+    first: Abstract
+    last: Abstract
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What a list ends up as; what is carried into a first and a last round, and what the nodes give in these."""
+    """What a list ends up as; what is carried into rounds, and what is made in these."""
 
     result: Abstract
-    carried: tuple[Abstract, Abstract]
-    rounds: tuple[tuple[Node, Abstract, Abstract], ...]
+    rounds: Mapping[Value, InRounds]
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """A list that is carried: what sets an element of it or of a list that is added to it, and that sum, if any."""
+    """A list that is carried, and what is made of it in a round, in order: lists of which an element is set, and sums
+    of these, which are made only where there is a gradient."""
 
     parameter: Value
-    set: Node
-    sum: Node | None
-
-    ways: tuple[Node, ...]
-    """What stands around what sets the element: it is done only where there is a gradient."""
+    made: tuple[Value, ...]
 
     @property
     def values(self) -> tuple[Value, ...]:
         """What differs from round to round."""
-        around = [self.set, *self.ways, *([] if self.sum is None else [self.sum])]
-        return (self.parameter, *(value for node in around for value in node.outputs))
+        return (self.parameter, *self.made)
 
-    def after(
-        self, trips: int, entered: Abstract, known: Mapping[Value, Abstract], index: Value, simple: Simple
-    ) -> Filled | None:
+    def after(self, trips: int, entered: Abstract, known: Known, index: Value) -> Filled | None:
         """The list after so many rounds, for what is known in one of them; None where that cannot be told."""
-        base, place, item = self.set.inputs
-        start = entered if self.sum is None else known.get(base)
-        step = _step(place, index, known)
-        if step is not None and type(start) is OpenList and all(_is_done(node, known) for node in self.ways):
-            return self._after_open(trips, entered, start, step, known.get(item), simple)
-        if step is None or not isinstance(start, list) or not all(_is_done(node, known) for node in self.ways):
-            return None
-        sign, offset = step
-        places = range(offset, offset + sign * trips, sign)
-        if trips < 1 or min(places) < 0 or max(places) >= len(start):
-            return None
-        each = [_with(start, range(at, at + 1), known.get(item)) for at in (places[0], places[-1])]
-        whole = _with(start, places, known.get(item))
-        if self.sum is None:
-            return Filled(whole, (entered, whole), ((self.set, each[0], whole),))
-        first = self._sum(simple, entered, each[0])
-        last = self._sum(simple, self._sum(simple, entered, start) if trips > 1 else entered, whole)
-        if not isinstance(first, list) or not isinstance(last, list):
-            return None
-        sets = [(node, each[0], each[1]) for node in (self.set, *self.ways)]
-        return Filled(last, (entered, last if trips > 1 else entered), (*sets, (self.sum, first, last)))
-
-    def _after_open(
-        self, trips: int, entered: Abstract, start: OpenList, step: tuple[int, int], item: Abstract, simple: Simple
-    ) -> Filled | None:
-        """The same of a list of open length, of which the rounds set each element."""
-        sign, offset = step
-        if trips != start.length or offset != (0 if sign == 1 else start.length - 1):
-            return None
-        some, whole = OpenList(join(start.item, item), start.length), OpenList(item, start.length)
-        if self.sum is None:
-            return Filled(whole, (entered, whole), ((self.set, some, whole),))
-        first = self._sum(simple, entered, some)
-        last = self._sum(simple, self._sum(simple, entered, start), whole)
-        if type(first) is not OpenList or type(last) is not OpenList:
-            return None
-        sets = [(node, some, whole) for node in (self.set, *self.ways)]
-        return Filled(last, (entered, last), (*sets, (self.sum, first, last)))
-
-    def _sum(self, simple: Simple, left: Abstract, right: Abstract) -> Abstract:
-        results = simple(self.sum, [left, right]) if self.sum is not None else UNKNOWN
-        return results[0] if isinstance(results, list) else UNKNOWN
+        found = {self.parameter: InRounds(entered, entered)}
+        for value in self.made:
+            try:
+                given = _in_rounds(value, found, trips, known, index)
+            except RuntimeError:
+                # Gradients that do not fit: the round that adds them says so.
+                return None
+            if given is None or not all(isinstance(items, list | OpenList) for items in given):
+                return None
+            found[value] = given
+        result = found[self.made[-1]].last
+        return Filled(result, {**found, self.parameter: InRounds(entered, result)})
 
 
-def _with(items: list[Abstract], places: range, item: Abstract) -> list[Abstract]:
+def _in_rounds(
+    value: Value, found: Mapping[Value, InRounds], trips: int, known: Known, index: Value
+) -> InRounds | None:
+    """What is made in rounds, of what has been `found` to be made there before."""
+    node = value.node
+    if node.kind == SUM:
+        return reduce(_sum, [found[given] for given in node.inputs])
+    if node.kind == GUARD:
+        is_done = any(is_defined(known.get(given, UNKNOWN)) is True for given in node.inputs)
+        return found[node.blocks[0].outputs[value.index]] if is_done else None
+    if node.kind == ADDS:
+        total, item, place, length = node.inputs
+        count = known.get(length, UNKNOWN)
+        start = UNKNOWN if count is UNKNOWN else repeated(None, count)
+    else:
+        total, place, item = node.inputs
+        start = found[total].first if total in found else known.get(total, UNKNOWN)
+    places = _places(trips, _stride(place, index, known), start)
+    if places is None:
+        return None
+    each = _set(start, places, known.get(item, UNKNOWN))
+    if node.kind == ADDS:
+        return _sum(found[total], each)
+    # A list that is added holds, besides, what each round has in the places of the others.
+    return each if total in found else _sum(each, InRounds(None, start))
+
+
+def _sum(left: InRounds, right: InRounds) -> InRounds:
+    return InRounds(sum_of_gradients(left.first, right.first), sum_of_gradients(left.last, right.last))
+
+
+def _set(start: Abstract, places: Sequence[int], item: Abstract) -> InRounds:
+    """A list of which rounds set an element in these places; of one of open length, in each."""
+    if type(start) is OpenList:
+        return InRounds(OpenList(join(start.item, item), start.length), OpenList(item, start.length))
+    return InRounds(_with(start, {places[0]}, item), _with(start, set(places), item))
+
+
+def _with(items: list[Abstract], places: set[int], item: Abstract) -> list[Abstract]:
     return [item if k in places else value for k, value in enumerate(items)]
+
+
+def _places(trips: int, stride: tuple[int, int] | None, start: Abstract) -> Sequence[int] | None:
+    """The places in a list that so many rounds set; None where that cannot be told."""
+    if stride is None:
+        return None
+    step, first = stride
+    if isinstance(start, OpenList):
+        is_each = trips == start.length and step in (1, -1) and first == (0 if step == 1 else start.length - 1)
+        return (0,) if is_each else None
+    if not isinstance(start, list):
+        return None
+    places = [first + step * turn for turn in range(trips)] if step else [first]
+    if not places or min(places) < -len(start) or max(places) >= len(start):
+        return None
+    return [place % len(start) for place in places]
 
 
 def fills(block: Block) -> dict[int, Fill]:
     """The carried values of a loop's body that are filled, by their number: nothing else in it looks at them."""
     found: dict[int, Fill] = {}
-    for number, (parameter, made) in enumerate(zip(block.inputs[1:], block.outputs[1:], strict=True)):
-        fill = _fill(block, parameter, made)
-        if fill is not None:
-            found[number] = fill
+    for number, (parameter, result) in enumerate(zip(block.inputs[1:], block.outputs[1:], strict=True)):
+        made = _made(block, parameter, result)
+        if made:
+            found[number] = Fill(parameter, tuple(made))
     return found
 
 
-def _fill(block: Block, parameter: Value, made: Value) -> Fill | None:
-    if parameter.use_count != 1 or made.use_count != 1 or made.node.owner is not block:
-        return None
-    if made.node.kind == SETS and made.node.inputs[0] is parameter:
-        return Fill(parameter, made.node, None, ())
-    if made.node.kind != SUM or parameter not in made.node.inputs:
-        return None
-    (other,) = [value for value in made.node.inputs if value is not parameter]
-    ways: list[Node] = []
-    while other.node.kind == GUARD and other.use_count == 1 and len(other.node.outputs) == 1:
-        ways.append(other.node)
-        other = other.node.blocks[0].outputs[other.index]
-    is_set = other.node.kind == SETS and other.use_count == 1
-    return Fill(parameter, other.node, made.node, tuple(ways)) if is_set else None
+def _made(block: Block, parameter: Value, result: Value) -> list[Value]:
+    """What is made of a carried list until the next round, in order; nothing where anything else is done with it."""
+    found: list[Value] = []
+    pending = [] if result is parameter or parameter.use_count != 1 else [(result, block)]
+    is_reached = False
+    while pending:
+        value, around = pending.pop()
+        node = value.node
+        if value is parameter:
+            is_reached = True
+            continue
+        if value.use_count != 1 or node.owner is not around:
+            return []
+        found.append(value)
+        if node.kind == SUM:
+            pending += [(given, around) for given in node.inputs]
+        elif node.kind == ADDS:
+            pending.append((node.inputs[0], around))
+        elif node.kind == GUARD:
+            pending.append((node.blocks[0].outputs[value.index], node.blocks[0]))
+        elif node.kind != SETS:
+            return []
+        elif node.inputs[0] is parameter:
+            # What is set in one round may be added to in another: in which order tells what it is.
+            return found if len(found) == 1 else []
+    return found[::-1] if is_reached else []
 
 
-def _is_done(guard: Node, known: Mapping[Value, Abstract]) -> bool:
-    return any(is_defined(known.get(value, UNKNOWN)) is True for value in guard.inputs)
-
-
-def _step(place: Value, index: Value, known: Mapping[Value, Abstract]) -> tuple[int, int] | None:
-    """The sign and the offset by which a place follows from the index; None where it does in another way."""
+def _stride(place: Value, index: Value, known: Known) -> tuple[int, int] | None:
+    """By how much a place goes on from round to round, and the first; None where it follows in another way."""
     signs: list[int] = []
     offsets: list[int] = []
+    step = 1
     while place is not index:
-        node = place.node
+        node, fixed = place.node, known.get(place)
+        if isinstance(fixed, int):
+            step = 0
+            signs.append(0)
+            offsets.append(fixed)
+            break
         if node.kind not in ("aten::add.int", "aten::sub.int"):
             return None
         left, right = node.inputs
@@ -146,7 +190,7 @@ def _step(place: Value, index: Value, known: Mapping[Value, Abstract]) -> tuple[
         signs.append(-1 if is_taken and is_first else 1)
         offsets.append(-number if is_taken and not is_first else number)
         place = right if is_first else left
-    sign, offset = 1, 0
-    for s, o in zip(reversed(signs), reversed(offsets), strict=True):
-        sign, offset = s * sign, s * offset + o
-    return sign, offset
+    offset = 0
+    for sign, number in zip(reversed(signs), reversed(offsets), strict=True):
+        step, offset = sign * step, sign * offset + number
+    return step, offset

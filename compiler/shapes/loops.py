@@ -246,18 +246,16 @@ class _Loop:
     def _tell_fills(self, filled: Mapping[int, Filled]) -> None:
         """Note what stands for lists that are filled in all rounds."""
         combine = self.visitor.combine
-        for number, fill in filled.items():
-            self.seen[self.body.fills[number].parameter] = _both(*fill.carried[::-1], combine)
-            for node, first, last in fill.rounds:
-                for value in node.outputs:
-                    self.seen[value] = _both(first, last, combine)
+        for fill in filled.values():
+            for value, given in fill.rounds.items():
+                self.seen[value] = _both(*given, combine)
 
     def _look_at_fills(self, trips: int, entered: Results, filled: list[dict[int, Filled]]) -> bool:
         """Note what lists that are filled end up as; whether that can be told, and is the same from any round."""
-        index, known, simple = self.body.block.inputs[0], self.visitor.known, self.visitor.simple
+        index, known = self.body.block.inputs[0], self.visitor.known
         found: dict[int, Filled] = {}
         for number, fill in self.body.fills.items():
-            after = fill.after(trips, entered[number], known, index, simple)
+            after = fill.after(trips, entered[number], known, index)
             if after is None:
                 return False
             found[number] = after

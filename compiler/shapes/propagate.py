@@ -20,13 +20,13 @@ from ..ir.constants import TensorConstant
 from ..ir.graph import Graph
 from ..ir.node import Block, Node, Value
 from ..ops.composite import is_composite
-from ..ops.meta import UNKNOWN, Abstract, Meta, OpenList, UnknownType, for_pairs, is_defined, is_known, join
+from ..ops.meta import UNKNOWN, Abstract, Meta, UnknownType, is_defined, is_known, join
 from ..ops.registry import OPS, Op, Trait
-from ..ops.shapes import broadcast
-from ..types.dtypes import BY_CODE, promote
+from ..types.dtypes import BY_CODE
+from .gradient_sums import sum_of_gradients, sum_with_item
 from .infer import infer
 from .loops import Joining, Remembered, propagate_loop
-from .open_lists import added_lists, on_open_lists, takes_open_lists
+from .open_lists import on_open_lists, takes_open_lists
 
 __all__ = ["UNKNOWN", "Abstract", "Joining", "Meta", "UnknownType", "is_known", "propagate_new", "propagate_shapes"]
 
@@ -236,22 +236,7 @@ def _index(node: Node, inputs: list[Abstract]) -> Sequence[Abstract]:
 
 
 def _add(node: Node, inputs: list[Abstract]) -> Sequence[Abstract]:
-    return [reduce(_sum_of, inputs)]
-
-
-def _sum_of(left: Abstract, right: Abstract) -> Abstract:
-    """The sum of two gradients: one that is missing (None) adds nothing, and lists are added element by element."""
-    if left is None or right is None:
-        return right if left is None else left
-    if isinstance(left, Meta) and isinstance(right, Meta):
-        if left == right:
-            return left
-        return Meta(broadcast(left.shape, right.shape), promote(left.dtype, right.dtype))
-    if type(left) is OpenList:
-        return added_lists(left, right, _sum_of)
-    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-        return for_pairs(left, right, _sum_of)
-    return UNKNOWN
+    return [reduce(sum_of_gradients, inputs)]
 
 
 def _materialize(node: Node, inputs: list[Abstract]) -> Sequence[Abstract]:
@@ -282,6 +267,7 @@ _STRUCTURAL: dict[str, Callable[[Node, list[Abstract]], Sequence[Abstract]]] = {
     "prim::ListConstruct": lambda node, inputs: [list(inputs)],
     "prim::ListUnpack": _unpack,
     "prim::AutogradAdd": _add,
+    "prim::grad_add_item": lambda node, inputs: [sum_with_item(*inputs)],
     "prim::AutogradZero": lambda node, inputs: [None],
     "prim::MaterializeGrad": _materialize,
     "prim::BailOut": _assumed,

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..ir.builder import Builder
 from ..ir.graph import Graph
-from ..ir.kinds import handed_to, sources
-from ..ir.node import Node, Value
+from ..ir.kinds import handed_to, is_loop, sources
+from ..ir.node import Node, Value, enclosing_blocks
 from ..ir.rewrite import CONSTANT, replace_by_constant, replace_node, splice
 from ..ir.structure import constant_fits
 from ..ops.meta import UNKNOWN, Meta, is_defined, is_known
@@ -206,13 +206,17 @@ def _make_zeros(node: Node, known: Any) -> bool:
 
 
 def _make_undefined(node: Node, known: Any) -> bool:
-    """Undefined gradients of tensors, one by one."""
-    if not isinstance(known, list) or not is_tensor_list(node.output.type):
+    """Undefined gradients of tensors, one by one; not in a loop, where each round would make as many as there are."""
+    if not isinstance(known, list) or not is_tensor_list(node.output.type) or _is_in_rounds(node):
         return False
     builder = Builder.in_front_of(node)
     zeros = [builder.undefined()] * len(known)
     replace_node(node, [builder.node("prim::ListConstruct", zeros, [node.output.type]).output])
     return True
+
+
+def _is_in_rounds(node: Node) -> bool:
+    return any(block.node is not None and is_loop(block.node) for block in enclosing_blocks(node.owner))
 
 
 def _fill(node: Node, known: Sequence[Any]) -> bool:

@@ -282,7 +282,36 @@ FILLS = {
         "ys: List[Tensor] = []\n    for i in range(len(xs)):\n        ys.append(torch.tanh(xs[i] * w))",
         "torch.stack(ys).sum()",
     ),
+    "of two elements in each round": (
+        "x = w\n    for i in range(len(xs)):\n        x = torch.tanh(x @ xs[i]) * xs[i - 1]",
+        "x.sum()",
+    ),
+    "from both ends": (
+        "x = w\n    for i in range(len(xs)):\n        x = torch.tanh(x @ xs[i]) * xs[len(xs) - 1 - i]",
+        "x.sum()",
+    ),
+    "and of one that all rounds take": (
+        "x = w\n    for i in range(len(xs)):\n        x = torch.tanh(x @ xs[i]) * xs[2]",
+        "x.sum()",
+    ),
 }
+
+
+@pytest.mark.parametrize("name", FILLS)
+@pytest.mark.filterwarnings("error")
+def test_kernels_of_lists_take_no_longer_to_plan_for_more_rounds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines, result = FILLS[name]
+    looked: list[int] = []
+    visit = loops._Loop._visit
+    monkeypatch.setattr(loops._Loop, "_visit", lambda *given: looked.append(1) or visit(*given))
+    taken = []
+    for count in (70, 140):
+        unit = gs.CompilationUnit(f"def f(xs: List[Tensor], w):\n    {lines}\n    return {result}")
+        looked.clear()
+        with gs.settings.backend("c"):
+            gs.grad(unit.f)([np.full((4, 4), 0.1)] * count, np.ones((4, 4)))
+        taken.append(len(looked))
+    assert taken[1] <= taken[0] < 140, taken
 
 
 @pytest.mark.parametrize("name", FILLS)

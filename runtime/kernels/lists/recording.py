@@ -18,6 +18,7 @@ from ....compiler.ops.families.language.control import add_item_in_place, grad_a
 from ....compiler.ops.meta import is_known
 from ....compiler.ops.registry import OPS, Op, Trait
 from ....compiler.shapes.infer import infer, moves_values
+from ....compiler.types.types import is_tensor, leaf_of
 from ....lang.light_dataclasses import replace
 from ...plans.interpreter import run_plan
 from ...plans.operations import STRUCTURAL, WRITES
@@ -154,6 +155,9 @@ class Recording(Generic[L]):
         if op is not None and op.has(Trait.SIDE_EFFECT | Trait.COMPARES):
             # Which of a list are equal, or less than others, is for elements to say, of tensors within tuples too.
             raise Unlisted
+        if node.kind.startswith("aten::") and op is not None and moves_values(op) and _gives_tensors(node):
+            # They were there: lists of thousands are not taken apart to say so. What is of gradients makes zeros.
+            return
         given, made = flat_values([*values]), flat_values([*result] if isinstance(result, list | tuple) else [result])
         tensors = [value for value in given if isinstance(value, self._tensors.type)]
         if any(isinstance(value, np.generic | complex) for value in made):
@@ -222,6 +226,10 @@ class _WrappedCallees:
     def plan(self, graph: Graph) -> ExecutionPlan:
         """The plan of a graph."""
         return self._recording._wrapped(self._callees.plan(graph))
+
+
+def _gives_tensors(node: Node) -> bool:
+    return all(is_tensor(leaf_of(value.type)) for value in node.outputs)
 
 
 def _is_told_by_shapes(op: Op | None) -> bool:
