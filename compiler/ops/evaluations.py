@@ -51,6 +51,11 @@ def remainder(dividend: Any, divisor: Any) -> Any:
     return np.where((rest != 0) & ((rest < 0) != (divisor < 0)), rest + divisor, rest)
 
 
+def next_representable(start: Any, towards: Any) -> Any:
+    """np.nextafter, which of halves that are equal gives the first: of zeros, it is the sign that differs."""
+    return np.where(start == towards, towards, np.nextafter(start, towards))
+
+
 def plain_power(base: Any, exponent: Any) -> Any:
     """np.power, which takes roots where one exponent is for all: the power of -inf and -0 is not the root."""
     found = np.power(base, exponent)

@@ -293,7 +293,7 @@ ceil = _primitive("ceil", 1, evaluations.of_floats(evaluations.numpy("ceil")), "
 round_even = _primitive("round", 1, evaluations.of_floats(evaluations.numpy("rint")), "nearest integer, ties to even")
 trunc = _primitive("trunc", 1, evaluations.of_floats(evaluations.numpy("trunc")), "integer part")
 copysign = _floating("copysign", 2, "copysign", "magnitude of the first with the sign bit of the second")
-nextafter = _floating("nextafter", 2, "nextafter", "next representable number towards the second")
+nextafter = _floating("nextafter", 2, evaluations.next_representable, "next representable number towards the second")
 
 eq = _primitive("eq", 2, "equal", "equal; False with NaN", "bool")
 ne = _primitive("ne", 2, "not_equal", "not equal; True with NaN", "bool")

@@ -16,7 +16,7 @@ from ...compiler.ir.graph import Callee
 from ...compiler.recompute import Policy
 from ...compiler.recompute import policy as as_policy
 from ...compiler.types.schema import Argument, FunctionSchema
-from ...compiler.types.types import TupleType, Type, is_differentiable, is_tensor
+from ...compiler.types.types import ListType, OptionalType, TupleType, Type, is_differentiable, is_tensor
 from ...lang.diagnostics import counted
 from ...lang.light_dataclasses import replace
 from ..execution.derivatives import Derivatives, derivatives_of
@@ -326,7 +326,9 @@ def _position(function: Function, number: Any) -> int:
     argument = arguments[number]
     if not is_differentiable(argument.type):
         message = f"parameter '{argument.name}' of '{function.title}' is {argument.type}: it has no gradient"
+        holds = isinstance(argument.type, ListType | TupleType | OptionalType)
         advice = f"declare it a Tensor and pass `{argument.name}.astype(float)`"
+        advice = "pass its tensors as tensors, or as lists of them" if holds else advice
         raise ValueError(f"{message}; {advice}, or leave it out of argnums")
     return number % len(arguments)
 

@@ -98,16 +98,16 @@ class TracedValue(RecordedOperand):
         return self.example
 
     def __bool__(self) -> bool:
-        return self._fixed(bool(self.example), "bool()", "the way that Python took")
+        return self._fixed(bool(self._number()), "bool()", "the way that Python took")
 
     def __int__(self) -> int:
-        return self._fixed(int(self.example), "int()", "the number")
+        return self._fixed(int(self._number()), "int()", "the number")
 
     def __index__(self) -> int:
-        return self._fixed(int(self.example), "an index or a range", "the number")
+        return self._fixed(int(self._number()), "an index or a range", "the number")
 
     def __float__(self) -> float:
-        return self._fixed(float(self.example), "float()", "the number")
+        return self._fixed(float(self._number()), "float()", "the number")
 
     def __len__(self) -> int:
         if not self._is_shape():
@@ -128,10 +128,18 @@ class TracedValue(RecordedOperand):
 
     def __format__(self, specification: str) -> str:
         """A number as the example has it: text is for people."""
-        return format(self.example, specification) if specification else repr(self)
+        return format(self._number(), specification) if specification else repr(self)
 
     def __contains__(self, item: Any) -> bool:
         return bool(operate("{} in {}", item, self))
+
+    def _number(self) -> Any:
+        """The example as Python converts it; RuntimeFailure, with the line, for a tensor of several elements."""
+        if not is_tensor(self.value.type):
+            return self.example
+        if np.size(self.example) != 1:
+            operate("{}.item()", self)
+        return np.asarray(self.example).item()
 
     def _is_shape(self) -> bool:
         return self.value.node.kind == "aten::size"

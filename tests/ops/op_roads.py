@@ -225,7 +225,9 @@ class Asked:
             a, b, c = (array.astype(np.float64) for array in (a, b, c))
             same = (a == b) | ((a != a) & (b != b)) | (a == rounded)
             finite = np.abs(c[np.isfinite(c)])
-            most = max(self.scale, float(finite.max()) if finite.size and self.scale else 0.0)
+            # A gradient is a sum wherever an operand was broadcast.
+            is_sum = self.scale or slack > 1
+            most = max(self.scale, float(finite.max()) if finite.size and is_sum else 0.0, float(slack > 1))
             own = np.abs(b - c)
             allowed = 2 * np.where(np.isfinite(own), own, 0) + slack * max(UNITS[dtype], self.coarsest) * (
                 np.abs(c) + most

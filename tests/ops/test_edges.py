@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from amounts import some_of
 from enumeration import differences, is_compared, name_of
+from samples.arrays import to_numpy
 from samples.torch_database import database
 
 INF = float("inf")
@@ -320,3 +321,11 @@ def test_solvers_take_the_shapes_that_torch_takes(text: str) -> None:
                 f(*tensors)
             continue
         torch.testing.assert_close(f(*tensors), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_towards_the_other_zero(dtype: torch.dtype) -> None:
+    """Of two that are equal it is the second, by its sign, in halves too."""
+    zeros = torch.tensor([0.0, -0.0] * 8, dtype=dtype)
+    found = gs.CompilationUnit("def f(x):\n    return torch.nextafter(x, -x)\n").f(to_numpy(zeros))
+    assert found.tobytes() == to_numpy(torch.nextafter(zeros, -zeros)).tobytes()
