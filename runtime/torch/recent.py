@@ -107,7 +107,5 @@ class RecentCalls:
 @cache
 def _signature_type() -> Callable[[tuple[Any, ...]], Callable[[tuple[Any, ...]], bool]] | None:
     exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-    if exchange is None:
-        return None
-    found: Any = extension("signatures.c", "gs_signature_type", exchange, torch.Tensor, torch.nn.Parameter)
-    return found
+    functions = None if exchange is None else extension(("dlpack.c", "signatures.c"), "gs_signature_type")
+    return None if functions is None else functions[0]((exchange, torch.Tensor, torch.nn.Parameter))

@@ -7,11 +7,8 @@ It needs the headers of Python, beside a compiler. Where there are none, calls g
 from __future__ import annotations
 
 import ctypes
-import sys
-import sysconfig
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple, Protocol
 from weakref import WeakSet
 
@@ -24,10 +21,9 @@ from ....compiler.types.dtypes import BFLOAT16
 from ....compiler.types.types import NONE, UNDEFINED, TupleType, Type, is_tensor
 from ...execution.function_executor import FORGETTING
 from ...values.arena import ARENA
-from ..failure import KernelFailure
 from .launched import thread_count
 from .launcher import launcher_address
-from .library import include_folders, load_module, missing_headers
+from .library import extension
 from .memory.bare import (
     CHECKED,
     Bare,
@@ -74,27 +70,17 @@ class Types(NamedTuple):
     has_products: bool
 
 
-_TEXTS = ("products.c", "library.c", "entry.c", "bare_entry.c", "passes.c")
+_TEXTS = ("dlpack.c", "products.c", "library.c", "entry.c", "bare_entry.c", "passes.c")
 """Parts of one module."""
 
 
 @cache
 def types() -> Types | None:
     """The types; None where they cannot be built."""
-    include = missing_headers()
-    if include:
+    made = extension(_TEXTS, "gs_types")
+    if made is None:
         return None
-    folder = files(__package__).joinpath("text")
-    text = "".join([folder.joinpath(name).read_text(encoding="utf-8") for name in _TEXTS])
-    # What the text compiles to depends on these as well, and a module is kept by its text.
-    versions = f"/* {sys.version}, {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n"
-    try:
-        library = load_module(versions + text, ["gs_types"], include_folders())
-    except KernelFailure:
-        return None
-    made = ctypes.PyDLL(None, handle=library._handle).gs_types
-    made.restype, made.argtypes = ctypes.py_object, (ctypes.py_object,)
-    entry, pair, calls, bare, has_products = made(np.matmul)
+    entry, pair, calls, bare, has_products = made[0](np.matmul)
     return Types(entry, pair, calls, bare, bool(has_products))
 
 

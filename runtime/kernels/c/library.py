@@ -8,7 +8,7 @@ import os
 import struct
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.resources import files
 from itertools import count
@@ -52,32 +52,36 @@ def load_module(text: str, functions: Sequence[str], include: Sequence[str] = ()
     return load_library(text, functions, include).handle
 
 
-def extension(text: str, function: str, *given: Any) -> Any:
-    """What a function of a text in `text` gives, for a tuple of what is given if there is any: a type of Python written
-    in C. None where it cannot be built, for want of a compiler or of Python's headers."""
-    include = (sysconfig.get_path("include"), sysconfig.get_path("platinclude"))
-    if not Path(include[0], "Python.h").is_file():
+def extension(texts: Sequence[str], *functions: str) -> list[Callable[..., Any]] | None:
+    """Functions of one module, of texts in `text`, that take objects of Python and give one, such as a type. None where
+    it cannot be built, for want of a compiler or of headers."""
+    if missing_headers():
         return None
-    lines = files(__package__).joinpath("text", text).read_text(encoding="utf-8")
+    folder = files(__package__).joinpath("text")
     # What the text compiles to depends on these as well, and a module is kept by its text.
-    versions = f"/* {sys.version}, {sysconfig.get_config_var('SOABI')} */\n"
+    versions = f"/* {sys.version}, {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n"
+    parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in texts]
     try:
-        built = load_module(versions + lines, [function], include)
+        built = load_module("".join([versions, *parts]), functions, _include_folders())
     except KernelFailure:
         return None
-    make = getattr(ctypes.PyDLL(None, handle=built._handle), function)
-    make.restype, make.argtypes = ctypes.py_object, (ctypes.py_object,) if given else ()
-    return make(given) if given else make()
+    of_python = ctypes.PyDLL(None, handle=built._handle)
+    return [_on_objects(getattr(of_python, name)) for name in functions]
 
 
-def include_folders() -> tuple[str, ...]:
+def _on_objects(function: Any) -> Callable[..., Any]:
+    function.restype = ctypes.py_object
+    return lambda *given: function(*map(ctypes.py_object, given))
+
+
+def _include_folders() -> tuple[str, ...]:
     """Where the headers of Python and NumPy are, or would be."""
     return (sysconfig.get_path("include"), sysconfig.get_path("platinclude"), np.get_include())
 
 
 def missing_headers() -> str:
     """The first header that is not there; "" where all are."""
-    python, _, numpy = include_folders()
+    python, _, numpy = _include_folders()
     wanted = [Path(python) / "Python.h", Path(numpy) / "numpy" / "arrayobject.h"]
     return next((str(path) for path in wanted if not path.is_file()), "")
 

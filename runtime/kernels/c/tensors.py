@@ -7,22 +7,16 @@ the longer way, to the same results.
 
 from __future__ import annotations
 
-import ctypes
-import sys
-import sysconfig
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 import torch
 from torch.autograd import forward_ad
 
 from ...settings.modes import BEGUN, TOUCHED, usual_backend
-from ..failure import KernelFailure
 from .entry import types
-from .library import include_folders, load_module
+from .library import extension
 
 
 class Kinds(Protocol):
@@ -60,7 +54,7 @@ class TensorTypes(NamedTuple):
     """Those of a node of what was prepared."""
 
 
-_TEXTS = ("tensors.c", "calls.c", "nodes.c")
+_TEXTS = ("dlpack.c", "tensors.c", "calls.c", "nodes.c")
 """Parts of one module."""
 
 
@@ -71,16 +65,9 @@ def tensor_types() -> TensorTypes | None:
     entries = types() if exchange is not None else None
     if entries is None:
         return None
-    folder = files(__package__).joinpath("text")
-    text = "".join([folder.joinpath(name).read_text(encoding="utf-8") for name in _TEXTS])
-    # What the text compiles to depends on these as well, and a module is kept by its text.
-    versions = f"/* {sys.version}, {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n"
-    try:
-        library = load_module(versions + text, ["gs_tensor_types"], include_folders())
-    except KernelFailure:
+    functions = extension(_TEXTS, "gs_tensor_types")
+    if functions is None:
         return None
-    make = ctypes.PyDLL(None, handle=library._handle).gs_tensor_types
-    make.restype, make.argtypes = ctypes.py_object, (ctypes.py_object,)
     quiet = (
         torch._C._are_functorch_transforms_active,
         torch._C._len_torch_dispatch_stack,
@@ -89,7 +76,7 @@ def tensor_types() -> TensorTypes | None:
         torch._C._autograd._profiler_enabled,
         torch.is_anomaly_enabled,
     )
-    found = make(
+    found = functions[0](
         (
             *(exchange, torch.Tensor, torch.nn.Parameter),
             *(torch.is_grad_enabled, torch.from_numpy, quiet, forward_ad, usual_backend, TOUCHED, BEGUN, entries.bare),

@@ -26,5 +26,5 @@ def native_steps(steps: Sequence[Any], freed: Sequence[FreedPlaces]) -> Callable
 
 @cache
 def _steps_type() -> Callable[..., Any] | None:
-    found: Callable[..., Any] | None = extension("launches.c", "gs_launch_types")
-    return found
+    functions = extension(("launches.c",), "gs_launch_types")
+    return None if functions is None else functions[0]()

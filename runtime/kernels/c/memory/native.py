@@ -5,44 +5,29 @@ It needs the headers of Python, beside a compiler.
 
 from __future__ import annotations
 
-import ctypes
 import sys
-import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
 from ....values.arena import ARENA
-from ...failure import KernelFailure
-from .. import library
 from ..launched import thread_count
+from ..library import extension
 from .observed import LayoutObserver
 
 _ALIGNMENT = 64
-_TEXTS = ("products.c", "memory.c", "memory_runs.c", "memory_calls.c")
+_TEXTS = ("dlpack.c", "products.c", "memory.c", "memory_runs.c", "memory_calls.c")
 """Parts of one module."""
 
 
 @cache
 def memory_types() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
     """The type, and what has it take tensors; None where it cannot be built."""
-    if library.missing_headers():
+    functions = extension(_TEXTS, "gs_memory_type", "gs_take_tensors")
+    if functions is None:
         return None
-    folder = files(library.__package__).joinpath("text")
-    text = "".join([folder.joinpath(name).read_text(encoding="utf-8") for name in _TEXTS])
-    # What the text compiles to depends on these as well, and a module is kept by its text.
-    versions = f"/* {sys.version}, {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n"
-    names = ["gs_memory_type", "gs_take_tensors"]
-    try:
-        built = library.load_module(versions + text, names, library.include_folders())
-    except KernelFailure:
-        return None
-    functions = [getattr(ctypes.PyDLL(None, handle=built._handle), name) for name in names]
-    for function in functions:
-        function.restype, function.argtypes = ctypes.py_object, (ctypes.py_object,)
     made = functions[0](np.matmul)
     return None if made is None else (made, functions[1])
 

@@ -12,7 +12,7 @@ static gs_managed *new_managed(const Made *made)
     if (!managed) return NULL;
     memset(managed, 0, sizeof *managed);
     managed->version.major = 1;
-    managed->deleter = dropped;
+    managed->drop = dropped;
     gs_tensor *tensor = &managed->tensor;
     tensor->device.kind = DLPACK_CPU;
     tensor->ndim = made->ndim;

@@ -4,29 +4,6 @@
 
 #include <string.h>
 
-/* A tensor as DLPack hands it on, with its memory behind it, and how torch is asked for that. As in tensors.c. */
-typedef struct gs_managed {
-    struct { uint32_t major, minor; } version;
-    void *context;
-    void (*deleter)(struct gs_managed *);
-    uint64_t flags;
-    struct gs_tensor {
-        void *data;
-        struct { int32_t kind, number; } device;
-        int32_t ndim;
-        struct { uint8_t code, bits; uint16_t lanes; } dtype;
-        int64_t *sizes, *strides;
-        uint64_t offset;
-    } tensor;
-} gs_managed;
-typedef struct gs_tensor gs_tensor;
-typedef struct {
-    struct { uint32_t major, minor; void *older; } header;
-    void *allocate, *managed_of_object;
-    int (*object_of_managed)(gs_managed *managed, void **object);
-    int (*tensor_of_object)(void *object, gs_tensor *tensor);
-} gs_exchange;
-
 static int read_slots(PyObject *tuple, Py_ssize_t count, Py_ssize_t *into)
 {
     for (Py_ssize_t i = 0; i < count; ++i) {

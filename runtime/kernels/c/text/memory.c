@@ -20,29 +20,6 @@ typedef void gs_gemm(
     const char *form_a, const char *form_b, const int *rows, const int *columns, const int *depth, const void *alpha, const void *a,
     const int *step_a, const void *b, const int *step_b, const void *beta, void *c, const int *step_c, size_t, size_t);
 
-/* DLPack's. */
-typedef struct {
-    void *data;
-    struct { int32_t kind, number; } device;
-    int32_t ndim;
-    struct { uint8_t code, bits; uint16_t lanes; } dtype;
-    int64_t *sizes, *strides;
-    uint64_t offset;
-} gs_tensor;
-typedef struct gs_managed {
-    struct { uint32_t major, minor; } version;
-    void *context;
-    void (*drop)(struct gs_managed *);
-    uint64_t flags;
-    gs_tensor tensor;
-} gs_managed;
-typedef struct {
-    struct { uint32_t major, minor; void *older; } header;
-    void *allocate, *managed_of_object;
-    int (*object_of_managed)(gs_managed *managed, void **object);
-    int (*tensor_of_object)(void *object, gs_tensor *tensor);
-} gs_exchange;
-
 #define LARGE (1 << 16)   /* bytes from which memory comes from the arena */
 #define LONG (1 << 16)    /* terms of a product from which Python's other threads run meanwhile */
 #define ALIGNMENT 64

@@ -5,25 +5,9 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
 #define COMPLEX 5
-
-/* What DLPack says of a tensor, and how a library is asked for it. As in tensors.c. */
-typedef struct {
-    void *data;
-    struct { int32_t kind, number; } device;
-    int32_t ndim;
-    struct { uint8_t code, bits; uint16_t lanes; } dtype;
-    int64_t *sizes, *strides;
-    uint64_t offset;
-} gs_tensor;
-typedef struct {
-    struct { uint32_t major, minor; void *older; } header;
-    void *allocate, *managed_of_object, *object_of_managed;
-    int (*tensor_of_object)(void *object, gs_tensor *tensor);
-} gs_exchange;
 
 typedef struct Guard {
     enum { TENSOR, REAL, SAME, LIST } kind;

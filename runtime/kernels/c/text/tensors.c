@@ -11,35 +11,11 @@
 #include <Python.h>
 #include <numpy/arrayobject.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-/* What DLPack says of a tensor, and how a library is asked for it. */
-typedef struct { uint8_t code, bits; uint16_t lanes; } gs_dtype;
-typedef struct {
-    void *data;
-    struct { int32_t kind, number; } device;
-    int32_t ndim;
-    gs_dtype dtype;
-    int64_t *sizes, *strides;
-    uint64_t offset;
-} gs_tensor;
-typedef struct gs_managed {
-    struct { uint32_t major, minor; } version;
-    void *context;
-    void (*drop)(struct gs_managed *);
-    uint64_t flags;
-    gs_tensor tensor;
-} gs_managed;
 /* As in entry.c. */
 typedef struct { int ndim; const npy_intp *sizes, *strides; Py_ssize_t offset, size; } gs_view;
 typedef struct { gs_managed *made; void *tensor; Py_ssize_t source, earlier; int is_view; gs_view view; } gs_result;
-typedef struct {
-    struct { uint32_t major, minor; void *older; } header;
-    void *allocate, *managed_of_object;
-    int (*object_of_managed)(gs_managed *managed, void **object);
-    int (*tensor_of_object)(void *object, gs_tensor *tensor);
-} gs_exchange;
 
 #define MOST_ITEMS 16
 #define VERSION 1
