@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
+import subprocess
+from pathlib import Path
 
 import c_math_rare
+import gradscript as gs
 import mpmath
 import numpy as np
 import pytest
-from c_math import BINARY, RARE, SUFFIXES, UNARY, build, doubles, pairs
-from gradscript.compiler.codegen.c.math import definitions, has_function, helpers
+from c_math import BINARY, COMPILER, RARE, SUFFIXES, UNARY, build, doubles, pairs
+from gradscript.compiler.codegen.c.math import EXACT, definitions, has_function, helpers
 from gradscript.compiler.types.dtypes import FLOAT32, FLOAT64, INT32
 
 BOUNDS = {"f32": 4.0, "f64": 2.0}
@@ -97,3 +101,36 @@ def _neighbourhoods() -> list[tuple[int, int, int]]:
     """Of zero, the least normal number, 1, infinity and NaN, of both signs."""
     middles = (0x0, 0x00800000, 0x3F800000, 0x7F800000, 0x7FC00000)
     return [((sign + middle - 300) % (1 << 32), 1, 600) for middle in middles for sign in (0, 1 << 31)]
+
+
+PARTS = """
+long differing(uint32_t first, uint32_t step)
+{
+    long found = 0;
+    for (uint64_t bits = first; bits <= 0x3f800000u; bits += step) {
+        const float x = gs_of_bits_f32((uint32_t)bits);
+        found += gs_to_bits_f32(gs_log1p_f32(x)) != gs_to_bits_f32(gs_log1p_of_part_f32(x));
+    }
+    const float none = gs_log1p_of_part_f32(__builtin_nanf(""));
+    return found + (none == none);
+}
+"""
+
+
+@pytest.mark.parametrize("flags", [("-march=native",), ()] if COMPILER else [])
+def test_log1p_between_0_and_1_is_log1p(flags: tuple[str, ...], tmp_path: Path) -> None:
+    """To the bit, so that no result depends on what a kernel knows of its operand."""
+    text = f"#include <stdint.h>\n{definitions(['gs_log1p_f32', 'gs_log1p_of_part_f32'])}{PARTS}"
+    built = tmp_path / "parts.so"
+    command = [str(COMPILER), "-O2", *flags, *EXACT, "-shared", "-fPIC", "-x", "c", "-", "-o", str(built), "-lm"]
+    subprocess.run(command, input=text, text=True, check=True)
+    assert ctypes.CDLL(str(built)).differing(ctypes.c_uint32(0), ctypes.c_uint32(1021)) == 0
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["F.binary_cross_entropy_with_logits(x, x)", "F.logsigmoid(x)", "torch.logaddexp(x, -x)"] if COMPILER else [],
+)
+def test_losses_take_log1p_between_0_and_1(formula: str) -> None:
+    function = gs.CompilationUnit(f"def f(x):\n    return {formula}\n").f
+    assert "gs_log1p_of_part_f32" in function.kernels(np.zeros(100, np.float32)).c.forward

@@ -79,3 +79,19 @@ def test_what_a_store_may_have_overwritten_is_not_read_again(deepest: float, mon
         for loop in loops:
             assert not (stored and any(f"= {name}_ptr[" in loop for name in NAMES)), function
             stored = stored or "_ptr[i] =" in loop
+
+
+ANGLES = """
+def f(x, y):
+    a = torch.exp(torch.sin(x) * y)
+    b = torch.tanh(a) * torch.exp(-a)
+    return torch.sigmoid(b) * torch.cos(x) + torch.sin(b)
+"""
+
+
+def test_sine_and_cosine_of_an_angle_are_in_one_stage() -> None:
+    """Each has the polynomials of both."""
+    listing = gs.CompilationUnit(ANGLES).f.kernels(*np.zeros((2, 10_000), np.float32))
+    text = _text(listing.forward[0].kernel)
+    first = text[text.index("gs_turned_sin_f32(x") :]
+    assert "for (" in text and "gs_turned_cos_f32(x" in first[: first.index("for (")]

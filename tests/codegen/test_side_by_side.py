@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 
+import gradscript as gs
+import numpy as np
 import pytest
 from amounts import some_of
 from gradscript.compiler.codegen.c.primitives import supports
@@ -138,3 +140,58 @@ def end_of_loop(lines: list[str], start: int) -> int:
     indent = re.match(" *", lines[start])
     assert indent is not None
     return next(n for n in range(start, len(lines)) if lines[n] == indent.group() + "}")
+
+
+FORMULAS = (
+    *(
+        "F.relu(x)",
+        "F.relu6(x)",
+        "F.elu(x)",
+        "F.selu(x)",
+        "F.celu(x)",
+        "F.leaky_relu(x)",
+        "F.hardtanh(x)",
+        "F.hardswish(x)",
+    ),
+    *(
+        "F.hardsigmoid(x)",
+        "F.softshrink(x)",
+        "F.hardshrink(x)",
+        "F.softsign(x)",
+        "F.tanhshrink(x)",
+        "F.threshold(x, 0.1, 0.0)",
+    ),
+    *("F.silu(x)", "F.mish(x)", "F.softplus(x)", "F.logsigmoid(x)", "F.gelu(x)", "F.gelu(x, approximate='tanh')"),
+    *("torch.clamp(x, -1, 1)", "torch.clamp(x, min=0.5)", "torch.maximum(x, x * x)", "torch.minimum(x, -x)", "x.abs()"),
+    *("torch.where(x > 0, x, torch.exp(x))", "x.abs() ** 1.5", "torch.pow(2.0, x)", "x ** 3", "torch.sign(x) * x"),
+    *("torch.xlogy(x, x.abs() + 1)", "torch.logaddexp(x, 2 * x)", "torch.nan_to_num(x)", "torch.hypot(x, x + 1)"),
+    *("F.smooth_l1_loss(x, 2 * x, reduction='none')", "F.huber_loss(x, 2 * x, reduction='none')", "torch.sinc(x)"),
+    *(
+        "F.binary_cross_entropy_with_logits(x, x * x, reduction='none')",
+        "torch.relu(x).sum(-1)",
+        "torch.softmax(x, -1)",
+    ),
+    *("F.layer_norm(torch.relu(x), [x.size(-1)])", "torch.logsumexp(torch.clamp(x, -3, 3), -1)", "torch.frac(x)"),
+    *(
+        "torch.heaviside(x, x)",
+        "torch.copysign(x, -x)",
+        "torch.fmax(x, -x)",
+        "F.relu(x) * F.relu(-x)",
+        "x.clamp(0, 1).log1p()",
+    ),
+)
+SHAPES = ((1 << 18,), (64, 1000), (300, 61), (8, 64, 64))
+"""Blocks of a tensor, of whose end there is a part; rows, long and short; columns."""
+
+
+@pytest.mark.parametrize("shape", some_of(SHAPES) if is_gcc() else [], ids=str)
+@pytest.mark.parametrize("dtype", some_of((np.float32, np.float64, np.float16)) if is_gcc() else [])
+def test_formulas_and_their_gradients_are_computed_side_by_side(shape: tuple[int, ...], dtype: type) -> None:
+    """What is chosen by a mask, then by a value, is no branch."""
+    sources = [f"def f{n}(x):\n    return {formula}\n" for n, formula in enumerate(FORMULAS)]
+    unit = gs.CompilationUnit("\n".join(sources))
+    kernels: list[Kernel] = []
+    for name in unit.functions:
+        listing = unit[name].kernels(np.zeros(shape, dtype))
+        kernels += [info.kernel for info in (*listing.forward, *listing.backward)]
+    assert alone(kernels) == []

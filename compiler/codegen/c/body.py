@@ -68,7 +68,8 @@ class CBody(CReductions):
         first, end = self.positions.first_of(loop.axis), self.positions.end_of(loop.axis)
         is_known = first == "0" and end.isdigit() and not self.positions.has_any_size
         extent = int(end) if is_known else None
-        return blocks_of(loop, self.kernel, self.nest, extent, first == "0", self.traffic.has_lines(loop))
+        has_lines = self.traffic.has_lines(loop) and not stages_of(loop)
+        return blocks_of(loop, self.kernel, self.nest, extent, first == "0", has_lines)
 
     # --- items ---
 

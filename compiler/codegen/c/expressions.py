@@ -34,7 +34,7 @@ from ..naming import Names, Variables, is_anonymous, parameter_variable
 from ..text import Text, Unsupported
 from .angles import is_of_angle
 from .positions import CPositions
-from .primitives import CHOICE, SUM, TYPES, cast, literal, loaded_bool, power, spelling, suffix
+from .primitives import CHOICE, SUM, TYPES, cast, literal, loaded_bool, power, quick_log1p, spelling, suffix
 from .traffic import Traffic
 from .uses import is_of_computed_index
 
@@ -207,12 +207,23 @@ class CExpressions:
             helper = f"gs_turned_{name}_{suffix(dtype)}"
             self.helpers[helper] = None
             return Text(f"{helper}({self._operand(operands[0], dtype).text}, {self._angles[operands[0]]})")
+        if name == "log1p" and dtype != FLOAT64 and self._is_part(operands[0]):
+            found = quick_log1p()
         if found.helper:
             self.helpers[found.helper] = None
         kinds = PRIMITIVES[name].operands
         return found.apply(
             [self._operand(o, BOOL if kind == "bool" else dtype) for o, kind in zip(operands, kinds, strict=True)]
         )
+
+    def _is_part(self, operand: Operand) -> bool:
+        """Whether a value is exp(-|x|), between 0 and 1, as losses have it: log(1 + exp(x)) = max(x, 0) + log1p(…)."""
+        for primitive in ("exp", "neg", "abs"):
+            found = self.nest.definitions.get(operand) if isinstance(operand, str) else None
+            if not isinstance(found, Compute) or found.primitive != primitive:
+                return False
+            operand = found.operands[0]
+        return True
 
     def _power(self, base: Operand, dtype: DType, factors: int) -> Text:
         """A product of factors, which have a name so that they are computed once."""

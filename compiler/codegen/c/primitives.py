@@ -146,6 +146,11 @@ def spelling(primitive: str, dtype: DType) -> CSpelling:
     return found
 
 
+def quick_log1p() -> CSpelling:
+    """The text of log1p of a float32 between 0 and 1, to the same bits."""
+    return _helper("gs_log1p_of_part_f32", 1)
+
+
 def _found(primitive: str, dtype: DType) -> CSpelling | None:
     arity = PRIMITIVES[primitive].arity
     if dtype == BOOL:

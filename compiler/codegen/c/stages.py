@@ -46,7 +46,7 @@ class LoopStage:
 def stages_of(loop: AxisLoop) -> list[LoopStage]:
     """Those of an innermost loop; none where it is left as it is."""
     plain = [item for item in loop.body if isinstance(item, Evaluate | Put) and _is_plain(item)]
-    parts = _parts(plain) if len(plain) == len(loop.body) else []
+    parts = _parts(_beside_kin(plain)) if len(plain) == len(loop.body) else []
     if len(parts) < 2:
         return []
     inside = {item.statement.name: item.statement for item in loop.body if isinstance(item, Evaluate)}
@@ -95,6 +95,28 @@ def _closure(
             found.add(name)
             pending += used_names(inside[name])
     return found
+
+
+def _beside_kin(items: Sequence[_Plain]) -> list[_Plain]:
+    """The items with the sine and the cosine of one angle side by side: each has the polynomials of both."""
+    kin: dict[str, list[_Plain]] = {}
+    for item in items:
+        angle = _angle_of(item)
+        if angle:
+            kin.setdefault(angle, []).append(item)
+    found: list[_Plain] = []
+    for item in items:
+        angle = _angle_of(item)
+        found += kin.pop(angle, []) if angle else [item]
+    return found
+
+
+def _angle_of(item: _Plain) -> str:
+    """What a sine or a cosine is of."""
+    statement = item.statement if isinstance(item, Evaluate) else None
+    if not isinstance(statement, Compute) or statement.primitive not in ("sin", "cos"):
+        return ""
+    return str(statement.operands[0])
 
 
 def _parts(items: Sequence[_Plain]) -> list[list[_Plain]]:

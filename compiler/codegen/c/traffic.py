@@ -43,6 +43,8 @@ SHORTEST = 512
 """Bytes that are worth going there by themselves."""
 FUNCTIONS = 1
 """Mathematical functions of a loop that takes no longer than memory does."""
+SIDE_BY_SIDE = 2
+"""The same of one whose blocks stay in registers: those of four are computed side by side."""
 STRIPS = 4
 """Results of one loop that have a strip each."""
 AHEAD = 2048
@@ -105,18 +107,19 @@ class Traffic:
 
     def strips(self, loop: AxisLoop) -> list[Strip]:
         """Those of an innermost loop whose points are computed side by side."""
-        made = [self._strip(store, loop.axis) for store in self._stores(loop) if not self._is_short(store, loop.axis)]
+        found = self._stores(loop, FUNCTIONS)
+        made = [self._strip(store, loop.axis) for store in found if not self._is_short(store, loop.axis)]
         self._strips += made
         if made:
             self.helpers |= {"gs_stream": None}
         return made
 
-    def _stores(self, loop: AxisLoop) -> list[Store]:
+    def _stores(self, loop: AxisLoop, functions: int) -> list[Store]:
         """The stores of a loop to results that may be large.
 
-        A loop that computes for longer than memory takes has nothing to gain.
+        A loop that computes for longer than memory takes, for it has more functions, has nothing to gain.
         """
-        if _functions(loop) > FUNCTIONS:
+        if _functions(loop) > functions:
             return []
         puts = [item.statement for item in loop.body if isinstance(item, Put)]
         found = [store for store in puts if self._goes(store, loop.axis)]
@@ -194,7 +197,7 @@ class Traffic:
 
     def has_lines(self, loop: AxisLoop) -> bool:
         """Whether what a loop stores may go to memory by whole lines, as its blocks have them."""
-        found = self._stores(loop)
+        found = self._stores(loop, SIDE_BY_SIDE)
         return bool(found) and all(self._is_aligned(store, loop.axis) for store in found)
 
     def _is_aligned(self, store: Store, axis: str) -> bool:
@@ -210,7 +213,7 @@ class Traffic:
     def lines(self, loop: AxisLoop, lanes: int) -> list[Line]:
         """The stores of a loop by way of lines."""
         found: list[Line] = []
-        for store in self._stores(loop):
+        for store in self._stores(loop, SIDE_BY_SIDE):
             pointer = self._passed[store.buffer]
             large = f"{self._test(store)} && (uintptr_t){pointer} % {LINE} == 0"
             array = self._names.take(f"{store.buffer}_line")

@@ -25,8 +25,9 @@ _FLAGS = (
     # Every operation is rounded by itself, and NaN, infinities and signed zeros are what they are.
     *(*EXACT, "-fwrapv"),
 )
-_OF_GCC = ("-fno-thread-jumps", "-fpeel-loops", "-fno-tree-loop-distribute-patterns")
-"""gcc makes branches of choices between constants and values, which then are not made side by side; zig refuses that.
+_OF_GCC = ("-fno-thread-jumps", "-fno-tree-pre", "-fpeel-loops", "-fno-tree-loop-distribute-patterns")
+"""gcc makes branches of choices between constants and values, and numbers of comparisons that two ways lead to, which
+then are not made side by side: a relu of what a mask lets pass took eighteen times as long. zig refuses these options.
 Short loops are written out: of -O3, nothing else makes these texts quicker."""
 _ZIG = "ziglang"
 WITHOUT = "apt-get install gcc (Debian, Ubuntu), xcode-select --install (macOS), or pip install ziglang"

@@ -135,6 +135,16 @@ INLINE float gs_log1p_f32(float x)
     return x == 0.0f ? x : found;
 }
 
+/* The same, to the bit, of 0 <= x <= 1. */
+INLINE float gs_log1p_of_part_f32(float x)
+{
+    float sum = 1.0f + x;
+    float lost = x - (sum - 1.0f);
+    float e = sum < 0x1.6a09e6p0f ? 0.0f : 1.0f;
+    float scale = sum < 0x1.6a09e6p0f ? 1.0f : 0.5f;
+    return gs_log_reduced_f32((sum * scale - 1.0f) + lost * scale, e);
+}
+
 INLINE double gs_log1p_f64(double x)
 {
     double sum = 1.0 + x;
