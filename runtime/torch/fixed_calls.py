@@ -14,6 +14,7 @@ import torch
 from ..settings.modes import TOUCHED, usual_backend
 from .call_layout import CallLayout, Listed, key_of_captures, places_of
 from .devices import DeviceMemory, FixedRun
+from .kinds import is_batch_of_gradients
 from .node import NUMPY_DTYPE, GradscriptFunction, KeptPlaces, StepCall, is_transformed, named
 from .places import NestedPlaces, each, leaves_of, put_together, take_apart
 from .steps import Step, step_of
@@ -167,6 +168,6 @@ def _kind(vjp: Any) -> Hashable:
     """What a backward depends on of the gradient of an output; None where it is none that is told of here."""
     if vjp is None:
         return "none"
-    if type(vjp) is not torch.Tensor or vjp.layout is not torch.strided or vjp.is_neg():
+    if type(vjp) is not torch.Tensor or vjp.layout is not torch.strided or vjp.is_neg() or is_batch_of_gradients(vjp):
         return None
     return (vjp.dtype, vjp.shape, vjp.stride(), vjp.device)

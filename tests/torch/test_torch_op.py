@@ -232,6 +232,26 @@ def test_flops_are_those_of_the_ops_that_it_is_made_of() -> None:
     assert counter.get_total_flops() >= 3 * 2 * 2 * 4**3
 
 
+ATTENTION = """
+def biased(q, k, v, b, heads: int):
+    n, d = q.size(0), q.size(1)
+    qh = q.reshape(n, heads, d // heads).transpose(0, 1)
+    kh = k.reshape(n, heads, d // heads).transpose(0, 1)
+    vh = v.reshape(n, heads, d // heads).transpose(0, 1)
+    a = torch.softmax(qh @ kh.transpose(-1, -2) / math.sqrt(d // heads) + b, -1)
+    return (a @ vh).transpose(0, 1).reshape(n, d)
+"""
+
+
+def test_products_whose_sizes_alone_are_asked_for_are_not_counted() -> None:
+    op = gs.torch_op(gs.CompilationUnit(ATTENTION).biased, "flops::biased")
+    given = [torch.randn(3, 4, requires_grad=True) for _ in range(3)] + [torch.randn(3, 1, requires_grad=True)]
+    with FlopCounterMode(display=False) as counter:
+        op(*given, 2).sum().backward()
+    product = 2 * 3 * 3 * 4
+    assert counter.get_total_flops() == 2 * product + 4 * product
+
+
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [

@@ -296,3 +296,32 @@ def test_batches_of_gradients_that_ops_do_not_know_go_one_by_one(name: str, agai
             (have,) = torch.autograd.grad((rows * rows).sum(), x, retain_graph=True)
             (want,) = torch.autograd.grad((torch.stack(wanted) ** 2).sum(), x)
             torch.testing.assert_close(have, want)
+
+
+LISTED = gs.CompilationUnit("""
+def rounds(x, w, n: int):
+    h = x
+    for i in range(n):
+        h = torch.sin(h @ w) + 0.1 * x
+        if i > 4:
+            break
+    return h
+
+def mixed(xs: List[Tensor], w):
+    out = torch.zeros_like(xs[0])
+    for x in xs:
+        out = out + torch.tanh(x * w)
+    return out
+""")
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_batches_of_gradients_after_calls_with_lists_that_were_prepared(name: str) -> None:
+    x, w = torch.randn(3, 3, requires_grad=True), torch.randn(3, 3, requires_grad=True)
+    seeds = torch.randn(2, 3, 3)
+    with gs.settings.backend("c"):
+        for _ in range(4):
+            y = LISTED[name](x, w, 3) if name == "rounds" else LISTED[name]([x, w], w)
+            one = [torch.autograd.grad(y, (x, w), seed, retain_graph=True) for seed in seeds]
+            both = torch.autograd.grad(y, (x, w), seeds, is_grads_batched=True)
+            torch.testing.assert_close(both, tuple(map(torch.stack, zip(*one, strict=True))))

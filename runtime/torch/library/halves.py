@@ -23,8 +23,9 @@ from ....compiler.ir.graph import Graph, backward_of
 from ....compiler.ir.node import Value
 from ....compiler.ops.meta import UNKNOWN, Meta, is_known
 from ....compiler.passes.inline_functions import inline_functions
+from ....compiler.passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ....compiler.shapes.propagate import ShapeError, propagate_shapes
-from ....compiler.types.types import TENSOR, ListType, OptionalType, is_differentiable
+from ....compiler.types.types import TENSOR, ListType, OptionalType, is_differentiable, is_tensor, leaf_of
 from ....lang.diagnostics import CompileError
 from ...execution.compilation import prepare_gradient
 from ...execution.compiled import Compiled
@@ -64,7 +65,8 @@ class Halves:
         self.gradients = [i for i, place in enumerate(gradient.output_vjps) if i not in self._never_there]
         self._forward = CompiledGraph(self.exchange.forward, function.title)
         self._again = CompiledGraph(self.exchange.again, function.title)
-        self._by_shapes: dict[str, list[Any] | None] = {}
+        self._again_without: dict[tuple[int, ...], CompiledGraph] = {}
+        self._by_shapes: dict[str, dict[int, Any]] = {}
         self._pruned: dict[Any, tuple[CompiledGraph, list[int]]] = {}
 
     @classmethod
@@ -205,37 +207,53 @@ class Halves:
         found = dict(kept)
         if exchange.computed:
             given = [*(inputs[i] for i in exchange.again_inputs), *kept.values()]
-            numbers = self._numbers(given) if exchange.of_shapes else None
-            if numbers is not None:
-                found |= dict(zip(exchange.computed, numbers, strict=True))
-        if len(found) < len(kept) + len(exchange.computed):
+            found |= self._told_by_sizes(given)
+        left = [i for i in exchange.computed if i not in found]
+        if left:
             with _drawing(self._known(seed) if seed is not None else None):
-                again = run(self._again, given)
-            pairs = enumerate(again) if self.draws else zip(exchange.computed, again, strict=True)
+                again = run(self._again_for(left), given)
+            pairs = enumerate(again) if self.draws else zip(left, again, strict=True)
             found |= {i: value for i, value in pairs if i in exchange.computed}
         return residuals_of(gradient, inputs, found)
 
-    def _numbers(self, given: Sequence[Any]) -> list[Any] | None:
-        """What follows from shapes, of tensors with memory; None where these do not tell it."""
-        if is_recorded() or not all(map(_has_sizes, given)):
-            return None
+    def _told_by_sizes(self, given: Sequence[Any]) -> dict[int, Any]:
+        """What is captured and follows from shapes, of tensors that are no stand-ins, where these tell it: all of it
+        or nothing. On meta, where nobody computes and FLOPs are counted, numbers beside tensors too: products stand
+        before the sizes of their results, and no kernel runs those."""
+        beside_tensors = not self.draws and any(isinstance(value, torch.Tensor) and value.is_meta for value in given)
+        if not (self.exchange.of_shapes or beside_tensors) or is_recorded() or not all(map(_has_sizes, given)):
+            return {}
         described = [abstract(value) for value in given]
         key = repr(described)
         if key not in self._by_shapes:
             if len(self._by_shapes) >= MAX_SHAPES:
                 self._by_shapes.clear()
             self._by_shapes[key] = self._propagated(described)
-        found = self._by_shapes[key]
-        return None if found is None else [*found]
+        return self._by_shapes[key]
 
-    def _propagated(self, described: Sequence[Any]) -> list[Any] | None:
+    def _propagated(self, described: Sequence[Any]) -> dict[int, Any]:
         graph = self.exchange.again
         try:
             known = propagate_shapes(graph, described)
         except ShapeError:
-            return None
-        found = [known.get(value, UNKNOWN) for value in graph.outputs]
-        return found if is_known(found) else None
+            return {}
+        pairs = zip(self.exchange.computed, graph.outputs, strict=True)
+        numbers = {i: known.get(value, UNKNOWN) for i, value in pairs if not is_tensor(leaf_of(value.type))}
+        found = {i: number for i, number in numbers.items() if is_known(number)}
+        return found if not self.exchange.of_shapes or len(found) == len(self.exchange.computed) else {}
+
+    def _again_for(self, left: Sequence[int]) -> CompiledGraph:
+        """What computes again those that are left."""
+        computed = self.exchange.computed
+        if self.draws or len(left) == len(computed):
+            return self._again
+        key = tuple(left)
+        if key not in self._again_without:
+            graph: Graph = self.exchange.again.copy()
+            graph.body.ret.replace_inputs([graph.outputs[computed.index(i)] for i in left])
+            eliminate_dead_code(graph)
+            self._again_without[key] = CompiledGraph(graph, self._again.name)
+        return self._again_without[key]
 
     def _known(self, seed: Any) -> int:
         """The seed of a forward; Untraceable for one that nobody has drawn."""
