@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -379,8 +380,12 @@ def run_program(program: CompiledGraph, values: Sequence[Any], *, passes_on: boo
 
 
 def _run_answered(program: CompiledGraph, values: Sequence[Any], *, passes_on: bool) -> list[Any]:
-    if _is_of_samples(program, values):
-        return run_per_gradient(lambda sample: _run_answered(program, sample, passes_on=passes_on), values)
+    if any(map(_is_batch, values)):
+        return _run_batch(_run_recorded, _run_answered, program, values, passes_on=passes_on)
+    return _run_recorded(program, values, passes_on=passes_on)
+
+
+def _run_recorded(program: CompiledGraph, values: Sequence[Any], *, passes_on: bool) -> list[Any]:
     if is_forward_mode() and has_tangent(values):
         return record(GradscriptFunction, step_of(program, key_of(values, is_floating)), values)
     key = gradient_key(values) if torch.is_grad_enabled() else ()
@@ -418,8 +423,13 @@ def record(
 def run_plainly(program: CompiledGraph, values: Sequence[Any], *, passes_on: bool) -> list[Any]:
     """The outputs, nothing recorded."""
     device = device_of(values)
-    if device == SYMBOLIC and _is_of_samples(program, values):
-        return run_per_gradient(lambda sample: run_plainly(program, sample, passes_on=passes_on), values)
+    if device == SYMBOLIC and any(map(_is_batch, values)):
+        return _run_batch(_run_unrecorded, run_plainly, program, values, passes_on=passes_on)
+    return _run_unrecorded(program, values, passes_on=passes_on)
+
+
+def _run_unrecorded(program: CompiledGraph, values: Sequence[Any], *, passes_on: bool) -> list[Any]:
+    device = device_of(values)
     if device != "cpu":
         # Where no gradient is asked for, tracers see nothing of modes: what they record is differentiable later.
         is_free = device == SYMBOLIC and not requires_grad(values)
@@ -430,9 +440,22 @@ def run_plainly(program: CompiledGraph, values: Sequence[Any], *, passes_on: boo
     return each(on_tensors(program.run, arrays), memory.passed_on if passes_on else memory.owned)
 
 
-def _is_of_samples(program: CompiledGraph, values: Sequence[Any]) -> bool:
-    """Whether gradients come in a batch, and ops that know batches are not all that there is to do with them."""
-    return any(map(_is_batch, values)) and not step_of(program, (False,) * len(values)).is_batchable
+def _run_batch(
+    at_once: Callable[..., list[Any]],
+    one_by_one: Callable[..., list[Any]],
+    program: CompiledGraph,
+    values: Sequence[Any],
+    *,
+    passes_on: bool,
+) -> list[Any]:
+    """The outputs for a batch of gradients: one by one where ops that know batches are not all that there is to do
+    with them. torch has fewer of these here than under `torch.func.vmap`."""
+    if step_of(program, (False,) * len(values)).is_batchable:
+        try:
+            return at_once(program, values, passes_on=passes_on)
+        except RuntimeFailure:
+            pass  # What one gradient cannot do either is told of that one.
+    return run_per_gradient(partial(one_by_one, program, passes_on=passes_on), values)
 
 
 def _is_batch(value: Any) -> bool:

@@ -153,6 +153,8 @@ def test_whatever_changes_between_calls(name: str, way: str) -> None:
             elif mode == "autocast":
                 with torch.autocast("cpu", dtype=torch.bfloat16):
                     found = _row(ours(*leaves, *extra))
+                    assert torch.is_autocast_enabled("cpu")
+                assert not torch.is_autocast_enabled("cpu")
             else:
                 found = _row(ours(*leaves, *extra))
             expected = _row(eager(*leaves, *extra))

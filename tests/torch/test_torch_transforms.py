@@ -325,3 +325,31 @@ def test_batches_of_gradients_after_calls_with_lists_that_were_prepared(name: st
             one = [torch.autograd.grad(y, (x, w), seed, retain_graph=True) for seed in seeds]
             both = torch.autograd.grad(y, (x, w), seeds, is_grads_batched=True)
             torch.testing.assert_close(both, tuple(map(torch.stack, zip(*one, strict=True))))
+
+
+RULELESS = gs.CompilationUnit("""
+def averaged(x):
+    return F.avg_pool1d(F.softplus(x), 2)
+
+def pooled(x):
+    return F.max_pool1d(x * x, 2)
+
+def resized(x):
+    return F.interpolate(x * x, scale_factor=2, mode="nearest")
+""")
+
+
+@pytest.mark.parametrize("name", RULELESS)
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_batches_of_gradients_by_ops_that_know_none(name: str, backend: str) -> None:
+    x = torch.randn(2, 2, 4, dtype=torch.float64, requires_grad=True)
+    with gs.settings.backend(backend):
+        for _ in range(3):
+            y = RULELESS[name](x)
+            seeds = torch.randn(2, *y.shape, dtype=y.dtype)
+            (rows,) = torch.autograd.grad(y, x, seeds, is_grads_batched=True, create_graph=True)
+            wanted = [torch.autograd.grad(y, x, seed, retain_graph=True, create_graph=True)[0] for seed in seeds]
+            torch.testing.assert_close(rows, torch.stack(wanted))
+            (have,) = torch.autograd.grad((rows * rows).sum(), x, retain_graph=True)
+            (want,) = torch.autograd.grad((torch.stack(wanted) ** 2).sum(), x)
+            torch.testing.assert_close(have, want)

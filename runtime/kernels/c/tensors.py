@@ -80,7 +80,7 @@ def tensor_types() -> TensorTypes | None:
         (
             *(exchange, torch.Tensor, torch.nn.Parameter),
             *(torch.is_grad_enabled, torch.from_numpy, quiet, forward_ad, usual_backend, TOUCHED, BEGUN, entries.bare),
-            torch._C._is_any_autocast_enabled,
+            *(torch.is_autocast_enabled, torch.set_autocast_enabled),
         )
     )
     return None if found is None else TensorTypes(*found)

@@ -64,8 +64,8 @@ typedef struct { int ndim; const npy_intp *sizes, *strides; Py_ssize_t offset, s
    either. */
 typedef struct { gs_managed *made; void *tensor; Py_ssize_t source, earlier; int is_view; gs_view view; } gs_result;
 
-/* How torch is asked for tensors; and what says, True, that its ops are not to be called now. */
-typedef struct { const gs_exchange *exchange; PyObject *barred; } gs_torch;
+/* How torch is asked for tensors; (device) → whether autocast is on there; (device, on), which turns it on or off. */
+typedef struct { const gs_exchange *exchange; PyObject *casts, *set_casts; } gs_torch;
 
 /* A run on bare memory. What is made is either memory or a tensor; a constant or a view a tensor where one was asked for. */
 typedef struct {
@@ -243,6 +243,25 @@ static int launched(const Entry *kernels, const Entry *self, void *const *pointe
     return failed ? ELSEWHERE : DONE;
 }
 
+/* Whether autocast is on for the CPU; or FAILED. */
+static int is_cast(const gs_torch *torch)
+{
+    PyObject *found = PyObject_CallFunction(torch->casts, "s", "cpu");
+    Py_XDECREF(found);
+    return found ? found == Py_True : FAILED;
+}
+
+/* Turns autocast on or off for the CPU, past what is raised. */
+static int cast(const gs_torch *torch, PyObject *on)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *found = PyObject_CallFunction(torch->set_casts, "sO", "cpu", on);
+    Py_XDECREF(found);
+    if (found || type) PyErr_Restore(type, value, trace);
+    return found ? DONE : FAILED;
+}
+
 /* As run_entry, of inputs that are arrays by their memory. The first of the results, as many as are `owned`, share no
    memory with others. */
 static int run_entry_bare(
@@ -253,7 +272,7 @@ static int run_entry_bare(
     gs_managed *made[self->made_count + 1];
     PyObject *tensors[self->calls ? all + 1 : 1];
     BareRun run = {self, values, pointers, made, tensors, torch};
-    int status = DONE;
+    int status = DONE, casts = 0;
     Py_ssize_t found = 0;
     for (Py_ssize_t i = 0; i < self->given_count; ++i) {
         const Guard *guard = self->guards + i;
@@ -261,10 +280,9 @@ static int run_entry_bare(
         pointers[i] = inputs[i].data;
     }
     if (self->calls) {
-        PyObject *barred = PyObject_CallNoArgs(torch->barred);
-        if (!barred) return FAILED;
-        Py_DECREF(barred);
-        if (barred != Py_False) return ELSEWHERE;
+        /* Its ops are called in the dtypes of their arguments. */
+        casts = is_cast(torch);
+        if (casts < 0 || (casts && cast(torch, Py_False))) return FAILED;
         memset(tensors, 0, sizeof tensors);
     }
     for (Py_ssize_t i = self->given_count; i < self->slot_count; ++i) {
@@ -290,6 +308,7 @@ static int run_entry_bare(
         else if (act->check.code) status = is_answered(&act->check, pointers) ? DONE : ELSEWHERE;
         else multiply(&act->product, pointers);
     }
+    if (casts && cast(torch, Py_True)) status = FAILED;
     for (; status == DONE && found < self->bare_count && !PyErr_Occurred(); ++found) results[found] = result_of(&run, found, owned);
     for (Py_ssize_t i = 0; i < self->made_count; ++i) free(made[i]);
     for (Py_ssize_t i = 0; self->calls && i < all; ++i) Py_XDECREF(tensors[i]);

@@ -255,15 +255,15 @@ static int read_names(void)
 
 /* From (capsule of torch's DLPack functions, torch.Tensor, torch.nn.Parameter, torch.is_grad_enabled, torch.from_numpy,
    what is to give None, False or 0, the module with the level of forward mode, what gives the backend, and the two
-   objects that it asks, the address of run_bare, what says that torch's ops are not to be called) → (Kind, Kinds, Run, Prepared, Dispatch, new_tensors, forward, backward). None where torch has
+   objects that it asks, the address of run_bare, what says whether autocast is on, what turns it on) → (Kind, Kinds, Run, Prepared, Dispatch, new_tensors, forward, backward). None where torch has
    other functions. */
 PyObject *gs_tensor_types(PyObject *given)
 {
     import_array();
     PyObject *capsule;
     Py_ssize_t bare;
-    if (!PyArg_ParseTuple(given, "OOOOOO!OOOOnO", &capsule, &tensor_type, &parameter_type, &records_now, &from_array, &PyTuple_Type, &quiet, &levels, &backend_now, &touched, &begun, &bare,
-                          &torchs.barred))
+    if (!PyArg_ParseTuple(given, "OOOOOO!OOOOnOO", &capsule, &tensor_type, &parameter_type, &records_now, &from_array, &PyTuple_Type, &quiet, &levels, &backend_now, &touched, &begun, &bare,
+                          &torchs.casts, &torchs.set_casts))
         return NULL;
     exchange = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
     if (!exchange) return NULL;

@@ -46,7 +46,7 @@ typedef struct {
 } Kinds;
 
 /* As in entry.c. */
-typedef struct { const gs_exchange *exchange; PyObject *barred; } gs_torch;
+typedef struct { const gs_exchange *exchange; PyObject *casts, *set_casts; } gs_torch;
 
 /* What torch has, set once. */
 static const gs_exchange *exchange;
