@@ -213,6 +213,21 @@ def symbol_for(name: str, arguments: Sequence[Argued]) -> str | None:
     return SYMBOLS[name] if number_first and arguments[1].keyword in (None, "other") else None
 
 
+def order_of_labels(arguments: Sequence[Argued]) -> tuple[Value, list[int]] | None:
+    """The operand and the order in which `torch.einsum("ij->ji", x)` sees its dimensions, if that is all it does."""
+    if len(arguments) != 2 or any(a.keyword for a in arguments) or not is_constant(arguments[0].value):
+        return None
+    equation, operand = known_constant(arguments[0].value), arguments[1].value
+    if operand.node.kind == "prim::ListConstruct" and not operand.name_hint and len(operand.node.inputs) == 1:
+        operand = operand.node.inputs[0]
+    if not isinstance(equation, str) or not is_tensor(operand.type):
+        return None
+    labels, arrow, seen = equation.replace(" ", "").partition("->")
+    seen = seen if arrow else "".join(sorted(labels))
+    is_order = labels.isalpha() and len(set(labels)) == len(labels) and sorted(labels) == sorted(seen)
+    return (operand, [labels.index(label) for label in seen]) if is_order else None
+
+
 def with_receiver(name: str, subject: Argued, arguments: Sequence[Argued]) -> list[Argued]:
     """A method's arguments, the object at the place of `self`."""
     place = SELF_AT.get(name, 0)

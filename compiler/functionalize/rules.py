@@ -26,7 +26,18 @@ from .places import (
     type_of,
 )
 from .scopes import Write
-from .views import GET, ElementStep, FieldStep, TypeStep, argument_of, may_alias, possible_step, view_step
+from .views import (
+    GET,
+    ElementStep,
+    EquationStep,
+    FieldStep,
+    TypeStep,
+    argument_of,
+    is_view_equation,
+    may_alias,
+    possible_step,
+    view_step,
+)
 from .walker import Walker
 from .write_nodes import POP, WRITE
 
@@ -347,6 +358,21 @@ def _any_gradient(f: Walker, node: Node, places: Sequence[Place], made: Node) ->
     return [place]
 
 
+def _einsum(f: Walker, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
+    """A view of the one operand, or a tensor of its own; None where the equation is known only when it runs."""
+    equation = argument_of(made.inputs[0])
+    if not isinstance(equation, str):
+        return None
+    if not is_view_equation(equation):
+        return [f.result(node.output, made.output)]
+    operands = slots_of(f.memory, places[1])
+    if operands is None or len(operands) != 1 or isinstance(operands[0], Plain | Items):
+        return None
+    view = f.memory.view(operands[0], EquationStep(equation), made.output.type)
+    f.memory.keep(view, made.output)
+    return [view]
+
+
 def _missing(f: Walker, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
     return [Plain(made.output)]
 
@@ -365,4 +391,5 @@ _AFTER: dict[str, Callable[[Walker, Node, Sequence[Place], Node], list[Place] | 
     "prim::MaterializeGrad": _any_gradient,
     GET: _getitem,
     POP: _pop,
+    "aten::einsum": _einsum,
 }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ...lang.light_dataclasses import dataclass
+from ...lang.patterns import pattern
 from ..ir.builder import Builder
 from ..ir.node import Node, Value
 from ..ops.registry import OPS, Op, Trait
@@ -82,7 +83,32 @@ class TypeStep:
         return part if part.type == whole.type else builder.cast(part, whole.type)
 
 
-ViewStep: TypeAlias = ViewOpStep | ElementStep | FieldStep | TypeStep
+@dataclass(frozen=True, slots=True)
+class EquationStep:
+    """`torch.einsum("ij->ji", y)`: one operand whose labels all stay is seen in another order, and along diagonals."""
+
+    equation: str
+
+    def read(self, builder: Builder, whole: Value) -> Value:
+        return builder.op("aten::einsum", self.equation, builder.list([whole], TENSOR), path=None)
+
+    def write(self, builder: Builder, whole: Value, part: Value) -> Value | None:
+        return _put(builder, whole, part, self.read(builder, numbered(builder, whole)))
+
+
+ViewStep: TypeAlias = ViewOpStep | ElementStep | FieldStep | TypeStep | EquationStep
+
+
+_LABEL = pattern(r"\.\.\.|.")
+
+
+def is_view_equation(equation: str) -> bool:
+    """Whether an einsum gives a view: it has one operand, and sums over nothing."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    labels = _LABEL.findall(left)
+    if not arrow:
+        return "," not in left and len(set(labels)) == len(labels)
+    return "," not in left and set(labels) == set(_LABEL.findall(right))
 
 
 def argument_of(value: Value) -> ViewArgument:

@@ -44,6 +44,7 @@ from ..spellings import (
     functional_arguments,
     indices_spelling,
     meaningful,
+    order_of_labels,
     symbol_for,
     with_dropout,
     with_keywords,
@@ -187,6 +188,10 @@ def emit_named(e: Emitter, node: ast.Call, name: str, arguments: Sequence[Argued
     if arguments and arguments[0].value.type in NUMBERS and _takes_tensors_only(name):
         # `torch.erf(2.0)` is `math.erf(2.0)`, as in TorchScript.
         name = f"math_{name}" if OPS.overloads(f"math_{name}") else name
+    order = order_of_labels(arguments) if name == "einsum" else None
+    if order is not None:
+        # As torch has it, that is a view; so is what it means when it runs.
+        return e.at(node).op("aten::permute", *order)
     arguments = with_keywords(name, arguments)
     name = indices_spelling(name, arguments)
     return emit_resolved(e, node, name, meaningful(name, arguments), what)

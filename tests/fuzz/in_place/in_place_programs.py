@@ -253,6 +253,7 @@ def _view_of(p: Program, name: str) -> tuple[str, Shape]:
             (f"{name}.T", (shape[1], shape[0])),
             (f"{name}.diagonal()", (min(shape),)),
             (f"{name}.permute(1, 0)", (shape[1], shape[0])),
+            (f"torch.einsum('ij->ji', {name})", (shape[1], shape[0])),
         ]
     if name in p.contiguous:
         size = 1
