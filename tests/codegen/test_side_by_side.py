@@ -112,6 +112,26 @@ def extreme(combine: str, dtype: DType) -> Kernel:
     return k.build()
 
 
+STRIDED = (
+    "F.gelu(x)",
+    "F.elu(x)",
+    "torch.exp(x)",
+    "torch.softmax(x, -1)",
+    "F.layer_norm(x, [x.size(-1)])",
+    "F.relu(x)",
+)
+
+
+@pytest.mark.parametrize("step", [2, -1] if is_gcc() else [])
+def test_elements_with_gaps_and_backwards_are_computed_side_by_side(step: int) -> None:
+    """What has gaps is not read by a mask."""
+    unit = gs.CompilationUnit("\n".join(f"def f{n}(x):\n    return {text}\n" for n, text in enumerate(STRIDED)))
+    x = np.zeros((512, 1026), np.float32)[:, ::step]
+    listings = [unit[name].kernels(x) for name in unit.functions]
+    kernels = [info.kernel for found in listings for info in (*found.forward, *found.backward)]
+    assert alone(kernels) == []
+
+
 def alone(kernels: list[Kernel]) -> list[str]:
     """The functions with a loop that goes point by point."""
     lines = module_of(kernels).text.splitlines()

@@ -66,7 +66,7 @@ def blocks_of(
     lanes = lanes_of(extent) if extent else LANES
     is_whole = extent is not None and extent > 0 and extent % lanes == 0
     is_brief = len(loop.body) <= MOST_STATEMENTS
-    has_masks = is_brief and _has_one_size(loop, kernel, nest)
+    has_masks = is_brief and _has_one_size(loop, kernel, nest) and _has_neighbours(loop)
     is_odd = has_masks and is_row and (extent is None or (extent <= LANES and extent % LEAST_LANES > 0))
     has_lines = has_lines and is_brief and (is_whole or has_masks)
     if others and (sums or extent is None or not is_odd):
@@ -79,6 +79,13 @@ def blocks_of(
 def lanes_of(extent: int) -> int:
     """Points of a block of a loop of so many."""
     return LANES if extent > LANES // 2 else max(next_power(extent), LEAST_LANES)
+
+
+def _has_neighbours(loop: AxisLoop) -> bool:
+    """Whether what a loop reads and writes along its axis lies side by side: gcc has no masks for what has gaps."""
+    moved = [item.statement for item in loop.body if isinstance(item, Evaluate | Put)]
+    indices = [statement.index for statement in moved if isinstance(statement, Load | Store)]
+    return all(loop.axis not in index.axes or index.coefficient(loop.axis) in (1, -1) for index in indices)
 
 
 def _has_one_size(loop: AxisLoop, kernel: Kernel, nest: Nest) -> bool:
