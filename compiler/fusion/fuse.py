@@ -44,6 +44,7 @@ from .refusals import require_accepted
 from .saved import with_gradients_of_saved
 from .statistics import with_wide_statistics
 from .straight import Unfusable, Unrepeatable, require_straight
+from .turn_back import turn_back
 from .write_out import settle_for_kernels
 
 MAX_ROUNDS = 8
@@ -200,7 +201,8 @@ def planned_pair(
     gradient: Gradient, arguments: Sequence[ArgumentFacts], supports: Supports, split: Split = split_reductions
 ) -> FusedPair:
     """The programs of what `pair_gradient` gives. Unfusable as `fuse`."""
-    forward = _planned(gradient.f.copy(), arguments, supports, f"{gradient.f.name}_forward", split=split)
+    name, real = f"{gradient.f.name}_forward", gradient.num_real_outputs
+    forward = _planned(gradient.f.copy(), arguments, supports, name, split=split, real=real)
     return FusedPair(gradient, forward, tuple(arguments), supports, split)
 
 
@@ -315,15 +317,17 @@ def _planned(
     split: Split = split_reductions,
     *,
     tiled: bool = True,
+    real: int = 0,
 ) -> Program:
-    """The program of a graph, which is changed. `results` are what its outputs are to be called."""
+    """The program of a graph, which is changed. `results` are what its outputs are to be called, and `real` of them,
+    if any are not, are given to callers: the others are saved."""
     if any(type(given) is OpenList and value.use_count for given, value in zip(arguments, graph.inputs, strict=True)):
         raise Unfusable("a list has a length that is open")
     metas = metas_of_arguments(arguments)
     known = settle_for_kernels(graph, metas)
     require_straight(graph, known)
     known = _to_parts(graph, metas, decompose_for_target(wide=supports(WIDE_MOMENTS, FLOAT64)), known=known)
-    if join_slices(graph, known):
+    if join_slices(graph, known) | (0 < real < len(graph.outputs) and turn_back(graph, known, real)):
         known = settle_for_kernels(graph, metas)
     # What open floats decided is decided; kernels are given what they are.
     known = {value: without_open_floats(found) for value, found in known.items()}

@@ -24,7 +24,7 @@ from .phases import is_read_once, online_sums
 from .pressure import accumulated_words, bytes_fetched, loaded_words, words_alive
 from .row_parts import parts_of_rows
 from .schedule import MAX_GRID_Y, WARP, Flat, LoopedRow, Row, Schedule, Serial, Tiled
-from .strides import axes_across, extent, next_power
+from .strides import axes_across, extent, next_power, power_of_four, side_by_side
 from .tiles import held_points, is_tiled
 
 WIDE_LOAD = 16
@@ -191,8 +191,9 @@ def _row(kernel: Kernel, limits: Limits) -> Row | LoopedRow:
     streams = columns > limits.held and (_is_read_once(kernel) or not _reduces_loads(kernel))
     if not tiled and (dynamic or streams or not fits_in_registers(kernel, columns, limits)):
         return _looped(kernel, columns, limits)
-    together = _power_of_four(rows // limits.min_programs, limits.tile // columns)
+    together = power_of_four(rows // limits.min_programs, limits.tile // columns)
     words = words_alive(kernel)
+    together = max(together, _across_memory(kernel, parallel, columns, limits))
     limits = _for_elements(kernel, limits)
     while together > 1 and tiled and words * together * columns > limits.registers * WARP * limits.max_warps:
         together //= 4
@@ -205,6 +206,14 @@ def _row(kernel: Kernel, limits: Limits) -> Row | LoopedRow:
     # Assemblers draw numbers for all elements at once where they may, and fewer programs run.
     taken = (words - DRAWING) * together * columns / (WARP * warps)
     return Row(warps, 1, together, columns, most_registers=max(limits.drawing, limits.addressing + 8 + int(taken)))
+
+
+def _across_memory(kernel: Kernel, rows: Sequence[Axis], columns: int, limits: Limits) -> int:
+    """How many rows that lie across memory a program takes, to read neighbours together, registers allowing."""
+    together, most = side_by_side(kernel, rows, limits.segment), limits.registers * WARP * limits.max_warps
+    while together > 1 and _held_words(kernel, together * columns, limits) * together * columns > most:
+        together //= 2
+    return together
 
 
 def _for_elements(kernel: Kernel, limits: Limits) -> Limits:
@@ -289,17 +298,30 @@ def _column(kernel: Kernel, lanes: tuple[Axis, ...], limits: Limits) -> Row | Lo
         lanes, outer = kernel.with_role("parallel"), ()
     width = _width(kernel, lanes, limits)
     deep, tiled = held_points(kernel), is_tiled(kernel)
-    block = max(1, limits.lanes * limits.lane_block // width)
-    while block > 1 and _looped_words(kernel) * width * block // (WARP * 4) > limits.registers:
-        block //= 2
+    block = _rows_of_column(kernel, width, limits.lanes * limits.lane_block, 4, limits.registers)
     dynamic = any(axis.dynamic for axis in kernel.with_role("reduction"))
     if (deep <= block or tiled) and not dynamic:
         if tiled:
             width = max(1, min(width, limits.tile // deep))
         return Row(_warps(width * deep, limits, most=4), 1, width, deep, outer)
+    most = 4
+    if not _is_read_once(kernel):
+        # Programs of columns that are read again are as few as are let be, and each has twice as much on its way; the
+        # addresses of several loops take as many registers as values.
+        most = 8 if width < limits.lanes else 4
+        points = limits.lanes * limits.lane_block * most // 4
+        block = _rows_of_column(kernel, width, points, most, limits.held_registers // 2)
     stages = _stages(kernel, kernel.with_role("reduction"), width * block, limits, block)
-    warps = _warps(width * block, limits, most=4)
+    warps = _warps(width * block, limits, most=most)
     return LoopedRow(warps, stages, width, block, outer, min(_parts(kernel, width * block, warps), block))
+
+
+def _rows_of_column(kernel: Kernel, width: int, points: int, warps: int, registers: int) -> int:
+    """Rows of a block of columns that a program takes at once: so many points at most, registers allowing."""
+    block = max(1, points // width)
+    while block > 1 and _looped_words(kernel) * width * block // (WARP * warps) > registers:
+        block //= 2
+    return block
 
 
 def _width(kernel: Kernel, lanes: tuple[Axis, ...], limits: Limits) -> int:
@@ -318,7 +340,10 @@ def _serial(kernel: Kernel, limits: Limits) -> Serial:
     if parts > 1:
         columns = next_power(reduction[0].size // parts)
         return Serial(limits.max_warps, 1, 1, columns, parts=parts, most_registers=limits.most_registers)
-    rows = max(1, min(limits.tile // columns, steps))
+    turning = replace(limits, registers=limits.held_registers // 2)  # What is read across is there twice.
+    across = min(_across_memory(kernel, serial, columns, turning), steps)
+    rows = max(1, min(limits.tile // columns, steps), across)
+    limits = turning if across > 1 else limits
     stages = _stages(kernel, serial, rows * columns, limits, rows)
     if _draws(kernel):
         # Drawing takes longer than memory: more turns ahead would only take scalar registers for their masks.
@@ -344,17 +369,6 @@ def _serial_lanes(kernel: Kernel, limits: Limits) -> Serial:
 def _room(axes: Sequence[Axis], block: int) -> int:
     """Points of a block along axes, `block` at most: so many where sizes are in no text."""
     return block if any(axis.dynamic for axis in axes) else min(block, next_power(extent(axes)))
-
-
-def _power_of_four(number: int, most: int) -> int:
-    """The greatest that is not above a number, and 1 at least: few of them serve all numbers of rows.
-
-    Of a number that may be open, no more is asked than decides on one up to `most`.
-    """
-    found = 1
-    while found < most and number >= 4 * found:
-        found *= 4
-    return max(min(found, most), 1)
 
 
 def _stages(kernel: Kernel, along: Sequence[Axis], tile: int, limits: Limits, step: int) -> int:

@@ -11,6 +11,7 @@ What a program does never depends on how many threads there are, so results are 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import partial
 from math import prod
 
 from ...lang.light_dataclasses import dataclass, replace
@@ -46,7 +47,17 @@ MOST_ACCUMULATED = 1 << 21
 """Bytes of what is accumulated along rows."""
 
 CHUNKS = ChunkLimits(
-    programs=32, side_by_side=32, walking=32, rows=8, share=16, lanes=LANES, column_rows=64, elements=1 << 16, most=64
+    programs=32,
+    side_by_side=32,
+    walking=32,
+    rows=8,
+    share=16,
+    lanes=LANES,
+    column_rows=64,
+    elements=1 << 16,
+    most=64,
+    whole_columns=0,
+    turns=False,
 )
 """Chunks enough for the threads of a processor. They follow from sizes alone, and so do the sums."""
 
@@ -71,13 +82,12 @@ class CpuSchedule:
         return next((p.block for p in self.programs if p.axis == axis), 0)
 
 
-def split_for_cpu(kernel: Kernel) -> list[Kernel]:
-    """The kernels to run in place of one that reduces over what several programs have."""
-    return split_reductions(kernel, CHUNKS, _fits_in_cache)
-
-
 def _fits_in_cache(kernel: Kernel, columns: int) -> bool:
     return columns * 8 <= MOST_ACCUMULATED
+
+
+split_for_cpu = partial(split_reductions, limits=CHUNKS, fits=_fits_in_cache)
+"""The kernels to run in place of one that reduces over what several programs have."""
 
 
 def choose_cpu_schedule(kernel: Kernel) -> CpuSchedule:

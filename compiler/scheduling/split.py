@@ -18,6 +18,7 @@ results are the same at each run, on each device.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from math import prod
 
 from ...lang.light_dataclasses import dataclass, replace
@@ -34,7 +35,7 @@ from .row_results import in_turn, others_apart, rows_apart
 from .strides import next_power
 from .tiles import held_points, is_tiled
 
-__all__ = ["ChunkLimits", "TooLarge", "Unsplittable", "split_reductions"]
+__all__ = ["ChunkLimits", "TooLarge", "Unsplittable", "limits_of", "split_reductions"]
 
 
 class TooLarge(Exception):
@@ -67,9 +68,20 @@ class ChunkLimits:
     """Elements of a chunk at least where all lie in a row."""
     most: int = 1024
     """Chunks at most, so that one program can finish."""
+    whole_columns: int = 1024
+    """Columns side by side, at least, that programs take whole however high they are, a few each, where each element
+    is needed again once they are reduced; 0 for none."""
+    turns: bool = True
+    """Whether programs turn tiles: what they read along one axis they may write along another."""
 
 
 LIMITS = ChunkLimits()
+
+
+def limits_of(split: Callable[[Kernel], list[Kernel]]) -> ChunkLimits:
+    """The table of what splits kernels: `split_reductions`, or that with a table of its own."""
+    given = split.keywords.get("limits") if isinstance(split, partial) else None
+    return given if isinstance(given, ChunkLimits) else LIMITS
 
 
 def split_reductions(
@@ -137,7 +149,8 @@ def _chunk_walked(kernel: Kernel, cut: Axis, finals: Sequence[Reduce], limits: C
     )
     stored_and_loaded = 2 * sum(final.dtype.itemsize for final in finals)
     paying = next_power(-(-limits.share * stored_and_loaded // max(moved, 1)))
-    chunk = least(_rows_of_chunk(cut.size, limits.programs, limits.rows), paying)
+    others = prod(a.size for a in kernel.with_role("parallel") if a.name != cut.name and a.name not in finals[0].over)
+    chunk = least(_rows_of_chunk(cut.size, limits.programs // greatest(others, 1), limits.rows), paying)
     row = frozenset(a.name for a in kernel.with_role("reduction"))
     along = 2 * sum(final.dtype.itemsize for final in finals if final.axes & row)
     worth = next_power(max(-(-limits.few_share * along // max(moved, 1)), 1))

@@ -8,7 +8,7 @@ from math import prod
 from ..kernel_ir.kernel import Axis, Kernel, Load, Store
 from ..types.open_sizes import next_power
 
-__all__ = ["axes_across", "extent", "is_across", "next_power", "strides_along"]
+__all__ = ["axes_across", "extent", "is_across", "next_power", "power_of_four", "side_by_side", "strides_along"]
 
 
 def extent(axes: Iterable[Axis]) -> int:
@@ -35,6 +35,21 @@ def strides_along(kernel: Kernel, first: Iterable[Axis], second: Iterable[Axis])
     return min(largest[0], default=0), min(largest[1], default=0)
 
 
+def side_by_side(kernel: Kernel, rows: Sequence[Axis], segment: int) -> int:
+    """Of rows that lie across some of memory, how many make up so many bytes side by side; 1 where all lie along it."""
+    if not rows:
+        return 1
+    along, last = [axis.name for axis in kernel.with_role("reduction")], rows[-1]
+    found = [
+        segment // kernel.buffer(s.buffer).dtype.itemsize
+        for s in kernel.body
+        if isinstance(s, Load | Store)
+        and abs(s.index.coefficient(last.name)) == 1
+        and min((abs(s.index.coefficient(name)) for name in along), default=0) > 1
+    ]
+    return max(found, default=1) if last.dynamic else min(max(found, default=1), next_power(last.size))
+
+
 def is_across(kernel: Kernel, first: Iterable[Axis], second: Iterable[Axis]) -> bool:
     """Whether memory is walked without gaps along the first set of axes, and not along the second."""
     mine, others = strides_along(kernel, first, second)
@@ -47,3 +62,14 @@ def axes_across(kernel: Kernel, first: Sequence[Axis], second: Sequence[Axis]) -
         return ()
     mine, _ = strides_along(kernel, first, second)
     return tuple(axis for axis in first if strides_along(kernel, [axis], second)[0] == mine)
+
+
+def power_of_four(number: int, most: int) -> int:
+    """The greatest that is not above a number, and 1 at least: few of them serve all numbers of rows.
+
+    Of a number that may be open, no more is asked than decides on one up to `most`.
+    """
+    found = 1
+    while found < most and number >= 4 * found:
+        found *= 4
+    return max(min(found, most), 1)

@@ -22,6 +22,7 @@ from gradscript.compiler.fusion.groups import Parts, create_fusion_groups
 from gradscript.compiler.fusion.join_slices import join_slices
 from gradscript.compiler.fusion.refusals import keep_refusing
 from gradscript.compiler.fusion.statistics import with_wide_statistics
+from gradscript.compiler.fusion.turn_back import turn_back
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.ir.verify import verify
 from gradscript.compiler.ops.meta import UNKNOWN, Meta
@@ -58,6 +59,10 @@ def _join_slices(graph: Graph) -> None:
     eliminate_dead_code(graph)
 
 
+def _turn_back(graph: Graph) -> None:
+    assert turn_back(graph, propagate_shapes(graph, [_float(2, 3)]), 1)
+
+
 def _grouped(graph: Graph) -> Graph:
     parts = create_fusion_groups(graph, settle_shapes(graph, [_float(4), _float()]))
     assert isinstance(parts, Parts)
@@ -91,6 +96,7 @@ REWRITES: tuple[tuple[Callable[..., Any], Callable[[Graph], Any]], ...] = (
     (open_draws, _opened),
     (decided_graph, _decided),
     (join_slices, _join_slices),
+    (turn_back, _turn_back),
     (create_fusion_groups, _grouped),
     (create_autodiff_subgraphs, lambda graph: create_autodiff_subgraphs(graph, 1)),
     (assume_inputs, lambda graph: assume_inputs(graph, [None, 2])),

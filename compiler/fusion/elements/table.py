@@ -49,7 +49,7 @@ from .reads import (
     uniform,
 )
 from .rule import ElementReader, KnownFacts
-from .views import flip, is_view, picked, repeat, unpacked, view
+from .views import broadcast_element, flip, is_view, picked, repeat, unpacked, view
 
 
 def element_rule(node: Node, known: KnownFacts, supports: Callable[[str, DType], bool]) -> ElementReader | None:
@@ -115,6 +115,7 @@ _RULES: dict[str, ElementReader] = {
     **dict.fromkeys(("to", "type_as", "_updated", "float", "double", "half", "bfloat16"), cast_element),
     **dict.fromkeys(("detach", "_unrecorded_view", "contiguous", "clone", "positive", "alias"), same_element),
     "__getitem__": picked,
+    "broadcast_tensors": broadcast_element,
     "flip": flip,
     **dict.fromkeys(("repeat", "tile"), repeat),
     **dict.fromkeys(("cat", "concat", "concatenate"), cat),

@@ -65,7 +65,15 @@ def of_list(group: Elements, value: Value, which: int, place: ElementPlace, guar
         return group.load_part(value, which, place, guards)
     if made.schema is None:
         raise Incompatible
+    if made.schema.base_name == "broadcast_tensors":
+        return (yield broadcast_element(group, made, which, place, guards))
     return (yield view(group, made, which, place, guards))
+
+
+def broadcast_element(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
+    """An element of one of several tensors, each repeated to the shape of all."""
+    rank = group.known[node.inputs[0]][which].rank
+    return (yield of_list(group, node.inputs[0], which, place[len(place) - rank :], guards))
 
 
 def flip(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:

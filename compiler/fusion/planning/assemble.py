@@ -15,6 +15,7 @@ from ...scheduling.one_hot import pick_single_terms
 from ...scheduling.phases import is_read_once
 from ...scheduling.pieces import in_pieces
 from ...scheduling.split import split_reductions
+from ...scheduling.strides import is_across
 from ...scheduling.tiles import is_tiled
 from ..program import ExternStep, KernelStep, ProgramStep
 from .counts import counts_of, with_counts_passed
@@ -82,7 +83,8 @@ def _of_any_batch(kernel: Kernel) -> Kernel:
     widest = _widest(kernel)
     rows = {name for index in widest for name in index.axes if abs(index.coefficient(name)) == 1}
     outer = [axis for axis in parallel if axis == parallel[0] or axis.name not in rows]
-    if not is_tiled(kernel) and is_read_once(kernel.body, frozenset(axis.name for axis in reduction)):
+    is_loop = is_read_once(kernel.body, frozenset(a.name for a in reduction)) or is_across(kernel, parallel, reduction)
+    if is_loop and not is_tiled(kernel):
         outer += [axis for axis in reduction if axis.name in {_outermost(index) for index in widest}]
     return replace(kernel, axes=tuple(replace(a, dynamic=True) if a in outer else a for a in kernel.axes))
 

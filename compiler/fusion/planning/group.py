@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import combinations
-from math import prod
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ....lang.light_dataclasses import dataclass, field
@@ -12,7 +10,7 @@ from ....lang.source import Span
 from ....lang.trampoline import Walk, run
 from ....stdlib_grads import formula_files
 from ...ir.node import Node, Value
-from ...kernel_ir.index import AxisAtom, Index, Quotient, Remainder, axis, constant
+from ...kernel_ir.index import AxisAtom, Index, constant
 from ...kernel_ir.kernel import (
     POSITIONS,
     Axis,
@@ -25,47 +23,25 @@ from ...kernel_ir.kernel import (
     Operand,
     Store,
 )
-from ...kernel_ir.layout import Layout, StridedView, contiguous_strides
+from ...kernel_ir.layout import Layout, StridedView
 from ...kernel_ir.queries import restricted
 from ...kernel_ir.statements import without_unused
 from ...types.dtypes import BOOL, FLOAT64, INT64
 from ..elements.body import Body, register_dtype
 from ..elements.rule import ElementPlace, Incompatible, LoadGuards, as_dtype
-from ..elements.views import unravel
-from .placement import MemoryPlacement
 from .reductions import Reduction
-from .tiles import Tile
-
-AXIS_NAMES = "ijklmnopqrstuvw"
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A reduction that this group computes: its value, where the result's dimensions run, and what it is reduced over.
-
-    One that is reduced over parallel axes (`across`) is there only once all programs have run.
-    """
-
-    name: str
-    place: ElementPlace
-    axes: frozenset[str]
-    across: frozenset[str]
+from .space import Held, IterationSpace
+from .turned import reads_alike, walks_alike
 
 
 @dataclass
-class Group:
+class Group(IterationSpace):
     """A kernel over the dimensions of `shape`; `order` is its place among the steps of the program.
 
     What a program reduces, it reduces over all the axes `reduced`; of a tile, over any of them.
     """
 
-    memory: MemoryPlacement
-    order: int
-    shape: tuple[int, ...]
     body: Body = field(default_factory=Body)
-    reduced: frozenset[str] = frozenset()
-    is_tile: bool = False
-    held: dict[Value, Held] = field(default_factory=dict)
     stored: dict[Value, str] = field(default_factory=dict)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     arguments: dict[str, str] = field(default_factory=dict)
@@ -76,18 +52,11 @@ class Group:
     """Whether what joins it may ask for more buffers."""
     _own_names: dict[tuple[str, bool], str] = field(default_factory=dict)
     """Of buffers, by the arguments that they are and whether they are written; some may have been taken back."""
-    _orders: dict[tuple[tuple[int, ...], frozenset[str]], ElementPlace | None] = field(default_factory=dict)
-    """Where tensors lie in order, by their shape and the axes left out: each reduction of a tile asks again."""
 
     def __post_init__(self) -> None:
-        self.axes = [AXIS_NAMES[d] if d < len(AXIS_NAMES) else f"axis{d}" for d in range(len(self.shape))]
-        self.sizes = dict(zip(self.axes, self.shape, strict=True))
+        super().__post_init__()
         for name in self.axes:
             self.body.reserve(name)
-
-    @property
-    def known(self) -> Mapping[Value, Any]:
-        return self.memory.known
 
     def views(self, node: Node) -> list[StridedView]:
         views = self.memory.views(node)
@@ -119,77 +88,6 @@ class Group:
         if order >= self.order:
             raise Incompatible
         return self._load(value, names[which], place, guards)
-
-    # --- axes ---
-
-    def hold(self, tile: Tile | None) -> None:
-        """Have a program hold a tile, or nothing yet."""
-        self.is_tile = tile is not None
-        self.reduced = frozenset(self.axes[d] for d in tile.dims) if tile is not None else frozenset()
-
-    def index_of(self, dim: int | None) -> Index:
-        """Where a dimension of the iteration space runs."""
-        return constant(0) if dim is None or self.shape[dim] == 1 else axis(self.axes[dim])
-
-    def embed(self, shape: tuple[int, ...]) -> ElementPlace | None:
-        """How a tensor of a shape lies in the iteration space: along all of it, or along what a reduction leaves."""
-        if shape == self.shape:
-            return tuple(self.index_of(d) for d in range(len(shape)))
-        left_out = [self.reduced, *(held.across | self.reduced for held in self.held.values())]
-        left_out += [held.across for held in self.held.values()]
-        for axes in left_out:
-            place = self._embed_without(shape, axes)
-            if axes and place is not None:
-                return place
-        return None
-
-    def _embed_without(self, shape: tuple[int, ...], axes: frozenset[str]) -> ElementPlace | None:
-        """With the axes left out, or kept as 1."""
-        dims = [d for d in range(len(self.shape)) if self.axes[d] not in axes]
-        kept = tuple(size if d in dims else 1 for d, size in enumerate(self.shape))
-        if shape == kept:
-            return tuple(self.index_of(d if d in dims else None) for d in range(len(shape)))
-        if shape == tuple(self.shape[d] for d in dims):
-            return tuple(self.index_of(d) for d in dims)
-        return None
-
-    def _places(self, shape: tuple[int, ...]) -> Iterator[ElementPlace]:
-        """How a tensor of a shape may lie in the iteration space: in a tile, along what any reduction leaves."""
-        if not self.is_tile:
-            place = self.embed(shape)
-            if place is not None:
-                yield place
-            return
-        across = dict.fromkeys([frozenset[str](), *(held.across for held in self.held.values())])
-        axes = [name for name in self.axes if name in self.reduced]
-        for count in range(len(axes) + 1):
-            for left_out in combinations(axes, count):
-                for gone in across:
-                    place = self._in_order(shape, gone.union(left_out))
-                    if place is not None and not any(_cuts(place)):
-                        yield place
-
-    def _reshaped(self, shape: tuple[int, ...]) -> ElementPlace | None:
-        """How a tensor of as many elements lies in the iteration space, in order, where each axis is cut by itself."""
-        place = self._in_order(shape, frozenset())
-        return place if place is not None and all(len(index.axes) == 1 for index in _cuts(place)) else None
-
-    def _in_order(self, shape: tuple[int, ...], left_out: frozenset[str]) -> ElementPlace | None:
-        """How a tensor of as many elements lies along the other axes, in order."""
-        key = (shape, left_out)
-        if key not in self._orders:
-            self._orders[key] = self._put_in_order(shape, left_out)
-        return self._orders[key]
-
-    def _put_in_order(self, shape: tuple[int, ...], left_out: frozenset[str]) -> ElementPlace | None:
-        dims = [d for d, name in enumerate(self.axes) if name not in left_out]
-        sizes = tuple(self.shape[d] for d in dims)
-        if prod(shape) != prod(sizes) or not prod(shape):
-            return None
-        address = constant(0)
-        for dim, stride in zip(dims, contiguous_strides(sizes), strict=True):
-            address += self.index_of(dim) * stride
-        return unravel(address, shape, self.sizes)
 
     # --- elements ---
 
@@ -304,10 +202,24 @@ class Group:
 
     def try_reduction(self, value: Value, reduction: Reduction) -> bool:
         """Compute a reduction here; False, and nothing changed, where this group cannot."""
-        places = self._places(self.known[reduction.operand].shape)
-        return any(self._try_reduction_at(value, reduction, place) for place in places)
+        places = self.places(self.known[reduction.operand].shape)
+        if any(self._try_reduction_at(value, reduction, place) for place in places):
+            return True
+        return self.try_turned(value, reduction, [reduction.operand])
 
-    def _try_reduction_at(self, value: Value, reduction: Reduction, place: ElementPlace) -> bool:
+    def try_turned(self, value: Value, reduction: Reduction, beside: Iterable[Value]) -> bool:
+        """Compute a reduction here of what is the elements of this space in another order, as those of one of some
+        values of its operand's shape are."""
+        for place in dict.fromkeys(place for found in beside for place in self.turned(found)):
+            is_whole = not self.is_cut_short(reduction, place)
+            if is_whole and self._try_reduction_at(value, reduction, place, is_turned=bool(self.body.statements)):
+                self.orders_found[self.known[reduction.operand].shape] = place
+                return True
+        return False
+
+    def _try_reduction_at(
+        self, value: Value, reduction: Reduction, place: ElementPlace, *, is_turned: bool = False
+    ) -> bool:
         place = tuple(p if d in (*reduction.dims, *reduction.kept) else constant(0) for d, p in enumerate(place))
         over = frozenset(name for d in reduction.dims for name in place[d].axes)
         inside, across = over & self.reduced, over - self.reduced
@@ -318,7 +230,7 @@ class Group:
         if across and any(held.across not in (across, frozenset()) for held in self.held.values()):
             # Programs share out one set of axes.
             return False
-        return self._attempt(lambda: self._reduce(value, reduction, place, inside, across))
+        return self._attempt(lambda: self._reduce(value, reduction, place, inside, across), is_turned)
 
     def _reduce(
         self, value: Value, reduction: Reduction, place: ElementPlace, inside: frozenset[str], across: frozenset[str]
@@ -360,11 +272,19 @@ class Group:
     def try_store(self, value: Value, name: str, offset: ElementPlace | None = None) -> bool:
         """Store a tensor here, in the buffer `name`, at an offset from its beginning; False where that cannot be."""
         held, shape = self.held.get(value), self.known[value].shape
-        places = [held.place] if held is not None else list(self._places(shape))
+        places = [held.place] if held is not None else list(self.places(shape))
         if not places:
-            reshaped = self._reshaped(shape)
+            reshaped = self.reshaped(shape)
             places = [reshaped] if reshaped is not None else []
-        return any(self._attempt(lambda: self._store(value, name, place, offset)) for place in places)  # noqa: B023
+        if any(self._attempt(lambda: self._store(value, name, place, offset)) for place in places):  # noqa: B023
+            return True
+        if held is not None:
+            return False
+        for place in dict.fromkeys(self.turned(value)):
+            if self._attempt(lambda: self._store(value, name, place, offset), is_turned=True):  # noqa: B023
+                self.orders_found[shape] = place
+                return True
+        return False
 
     def _store(self, value: Value, name: str, place: ElementPlace, offset: ElementPlace | None) -> None:
         self.domain = frozenset[str]().union(*(index.axes for index in place))
@@ -382,7 +302,7 @@ class Group:
             self.stored[value] = name
         self._remember(value.node.span)
 
-    def _attempt(self, act: Any) -> bool:
+    def _attempt(self, act: Any, is_turned: bool = False) -> bool:
         mark = self.body.mark()
         before = (dict(self.buffers), dict(self.arguments), dict(self.parameters), dict(self.held), dict(self.sources))
         wanted = self.memory.mark()
@@ -390,12 +310,22 @@ class Group:
             act()
             if len(self.buffers) > len(before[0]) and not self.may_grow:
                 raise Incompatible
+            if is_turned and not self._walks_alike(mark.statements):
+                raise Incompatible
         except Incompatible:
             self.body.take_back(mark)
             self.buffers, self.arguments, self.parameters, self.held, self.sources = before
             self.memory.take_back(wanted)
             return False
         return True
+
+    def _walks_alike(self, count: int) -> bool:
+        """Whether what came after so many statements walks memory as they do, or programs turn what they read."""
+        before, added = self.body.statements[:count], self.body.statements[count:]
+        if self.memory.turns:
+            return reads_alike(before, added)
+        is_walked = any(held.across for held in self.held.values())
+        return walks_alike(before, added, self.reduced if is_walked else None)
 
     def buffers_along_rows(self) -> int:
         """How many buffers vary along what the kernel reduces, where it does."""
@@ -423,12 +353,6 @@ class Group:
         )
         used = without_unused(kernel.body)
         return kernel if len(used) == len(kernel.body) else restricted(kernel, name, axes, [*kernel.buffers], used)
-
-
-def _cuts(place: ElementPlace) -> Iterator[Index]:
-    """What is divided in the indices of a place."""
-    for index in place:
-        yield from (atom.index for atom in index.atoms() if isinstance(atom, Quotient | Remainder))
 
 
 def _users(spans: Iterable[Span]) -> tuple[Span, ...]:

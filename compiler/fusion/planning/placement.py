@@ -37,11 +37,13 @@ class Holder(Protocol):
 class MemoryPlacement:
     """The tensors of a graph that are in memory, and what groups have asked to be.
 
-    `known` is what `settle_shapes` found; `rules` and `reductions` say what kernels can compute of the rest.
+    `known` is what `settle_shapes` found; `rules` and `reductions` say what kernels can compute of the rest, `turns`
+    whether programs write along another axis than they read along.
     """
 
-    def __init__(self, graph: Graph, known: Mapping[Value, Any]) -> None:
+    def __init__(self, graph: Graph, known: Mapping[Value, Any], *, turns: bool = True) -> None:
         self.known = dict(known)
+        self.turns = turns
         self.layouts: dict[str, Layout] = {}
         self.lists: dict[Value, tuple[tuple[str, ...], int]] = {}
         self.rules: dict[Node, ElementReader] = {}

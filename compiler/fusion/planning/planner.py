@@ -22,7 +22,7 @@ from ...kernel_ir.verifier import InvalidKernel
 from ...ops.meta import Meta, OpenList, is_known
 from ...ops.registry import OPS, Trait
 from ...scheduling.partials import Unsplittable
-from ...scheduling.split import TooLarge, split_reductions
+from ...scheduling.split import TooLarge, limits_of, split_reductions
 from ...types.types import TensorType
 from ..in_place import in_place
 from ..program import ExternStep, Passed, Program, Ref
@@ -32,8 +32,9 @@ from .assemble import Split, assembled
 from .group import Group
 from .memory_views import layout_in_place, same_as, unturned, views_before
 from .placement import BEFORE, MemoryPlacement
-from .reductions import Reduction, is_of_columns, is_of_rows
+from .reductions import Reduction, is_of_blocks, is_of_columns, is_of_rows
 from .roles import TAKES, NodeRoles, Supports, has_tensor
+from .rows_beside import rows_of_others, rows_within
 from .tiles import Tile, Tiles
 
 MAX_BUFFERS = 24
@@ -91,11 +92,13 @@ class Planner:
         self.graph = graph
         self.name = name
         self._most_tiled = most_tiled
-        self.memory = MemoryPlacement(graph, known)
+        limits = limits_of(split)
+        self.memory = MemoryPlacement(graph, known, turns=limits.turns)
         self.known = self.memory.known
         self.constants: dict[str, Any] = {}
         self._supports = supports
         self._split = split
+        self._whole_columns = limits.whole_columns
         self._steps: list[Group | ExternStep] = []
         self._roles = NodeRoles(graph, self.memory)
         self._tiles = Tiles(graph, self.memory.reductions, self.known)
@@ -206,29 +209,38 @@ class Planner:
             self._steps.remove(group)
         shape = self.known[reduction.operand].shape
         group = self._new_group(shape)
-        is_whole = is_row or reduction.combine in POSITIONS
-        if is_whole or (self._tiles.leads_to(value, {shape}) and is_of_columns(shape, reduction.dims)):
+        if is_row or reduction.combine in POSITIONS or self._is_whole(value, reduction, shape):
             group.reduced = frozenset(group.axes[d] for d in reduction.dims)
         else:
-            group.reduced = frozenset(group.axes[d] for d in self._rows_within(reduction, shape))
+            self._steps.remove(group)
+            turned = self._begun_beside(value, reduction, shape)
+            if turned is not None:
+                return turned
+            self._steps.append(group)
+            group.reduced = frozenset(
+                group.axes[d] for d in rows_within(shape, reduction, self.memory.reductions, self.known)
+            )
         if not group.try_reduction(value, reduction):
             self._begin_from_memory(group, value, reduction)
         return group
 
-    def _rows_within(self, reduction: Reduction, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Of what a reduction goes over, the dimensions along which rows lie for other reductions of the same points.
+    def _is_whole(self, value: Value, reduction: Reduction, shape: tuple[int, ...]) -> bool:
+        """Whether a program is to hold columns or blocks, for what they are reduced to is needed along them."""
+        if not self._tiles.leads_to(value, {shape}):
+            return False
+        return is_of_columns(shape, reduction.dims, self._whole_columns) or is_of_blocks(shape, reduction.dims)
 
-        So that both share a pass: rows are reduced first, and their results across programs.
-        """
-        mine = frozenset(reduction.dims)
-        for other in self.memory.reductions.values():
-            theirs = frozenset(other.dims)
-            if not theirs < mine or not theirs or self.known[other.operand].shape != shape:
-                continue
-            for dims in (theirs, mine - theirs):
-                if is_of_rows(shape, sorted(dims)):
-                    return tuple(sorted(dims))
-        return ()
+    def _begun_beside(self, value: Value, reduction: Reduction, shape: tuple[int, ...]) -> Group | None:
+        """A new kernel over the rows of another reduction, where this one goes over them in another order."""
+        reductions, known = self.memory.reductions, self.known
+        peers = [r.operand for r in reductions.values() if known[r.operand].shape == shape]
+        for theirs, dims in rows_of_others(shape, reductions, known):
+            group = self._new_group(theirs)
+            group.reduced = frozenset(group.axes[d] for d in dims)
+            if group.try_turned(value, reduction, [reduction.operand, *peers]):
+                return group
+            self._steps.remove(group)
+        return None
 
     def _joins(self, group: Group, value: Value, reduction: Reduction, is_row: bool, tile: Tile | None) -> bool:
         if tile is not None and not group.reduced and not group.held and group.shape == tile.space:
@@ -246,7 +258,10 @@ class Planner:
                 # Beside sums across all rows a sum of everything is one of each row first.
                 rows -= frozenset[str]().union(*held)
                 dims = [group.axes.index(name) for name in sorted(rows, key=group.axes.index)]
-                is_row = bool(rows) and len(dims) < len(reduction.dims) and is_of_rows(group.shape, dims)
+                is_all = len(dims) == len(reduction.dims)
+                is_row = bool(rows) and (
+                    self._is_whole(value, reduction, group.shape) if is_all else is_of_rows(group.shape, dims)
+                )
             if is_row:
                 group.reduced = rows
                 if not any(across & rows for across in held) and group.try_reduction(value, reduction):

@@ -16,6 +16,8 @@ from ...types.dtypes import BOOL, FLOAT32, INT64, DType
 MIN_ROWS = 32
 MAX_COLUMNS = 16_384
 """A reduction of fewer rows, each longer than that, is shared among programs."""
+SHORT_RUN = 8
+"""Elements side by side at least of a block that a program reduces: what is worth reading from one place."""
 SIDE_BY_SIDE = 8192
 MAX_HEIGHT, LOW = 1024, 256
 """Columns that programs reduce some side by side, each from top to bottom: the fewest, for which each program's stay in
@@ -66,19 +68,33 @@ def is_of_rows(shape: tuple[int, ...], dims: Sequence[int]) -> bool:
     return columns <= MAX_COLUMNS or rows >= MIN_ROWS
 
 
-def is_of_columns(shape: tuple[int, ...], dims: Sequence[int]) -> bool:
+def is_of_columns(shape: tuple[int, ...], dims: Sequence[int], of_batches: int) -> bool:
     """Whether a program may reduce columns whole: over dimensions that follow each other, before others along which
     elements lie side by side.
 
-    How high columns are stands in the text, so not over the first dimension: batches have many sizes.
+    Batches have many sizes, so the height of columns over the first dimension decides nothing: there are to be
+    `of_batches` at least, or none where that is 0.
     """
     real = [d for d, size in enumerate(shape) if size != 1]
-    if not dims or dims[0] == 0 or list(dims) != real[real.index(dims[0]) :][: len(dims)] or dims[-1] == real[-1]:
+    if not dims or list(dims) != real[real.index(dims[0]) :][: len(dims)] or dims[-1] == real[-1]:
         return False
+    if dims[0] == 0:
+        return prod(shape[d] for d in real if d not in dims) >= of_batches > 0
     height = prod(shape[d] for d in dims)
     if height <= LOW:
         return True
     return height <= MAX_HEIGHT and prod(shape[d] for d in real if d not in dims) >= SIDE_BY_SIDE
+
+
+def is_of_blocks(shape: tuple[int, ...], dims: Sequence[int]) -> bool:
+    """Whether a program may reduce blocks whole: short runs side by side, and several of them one after the other, as
+    of a matrix that is scaled block by block."""
+    real = [d for d, size in enumerate(shape) if size != 1]
+    if not dims or dims[0] == 0 or dims[-1] != real[-1] or len(dims) == len(real):
+        return False
+    if shape[dims[-1]] < SHORT_RUN or prod(shape[d] for d in dims) > MAX_COLUMNS:
+        return False
+    return prod(shape[d] for d in real if d not in dims) >= MIN_ROWS
 
 
 def _over(combine: Combine) -> Callable[[Node, Mapping[str, Any], Meta, Meta], Reduction | None]:

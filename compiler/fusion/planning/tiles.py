@@ -91,7 +91,8 @@ class Tiles:
     def _is_alike(self, reduction: Reduction, shape: Shape) -> bool:
         """Whether as many elements are reduced as a shape has."""
         mine = self._shape(reduction)
-        return mine == shape or prod(mine) == prod(shape)
+        # Sizes in another order are those of what is turned, along which elements follow each other otherwise.
+        return mine == shape or (sorted(mine) != sorted(shape) and prod(mine) == prod(shape))
 
     def _of_what_is_left(self, shape: Shape, over: Mapping[Value, ReducedDims]) -> dict[Value, ReducedDims]:
         """What is reduced of what reductions of a shape leave, where elements of that shape follow from it: a softmax

@@ -27,7 +27,9 @@ from row_programs import RowProgram
 
 Split = Callable[[Kernel], list[Kernel]]
 SPLITS: dict[str, Split] = {"for GPUs": split_reductions, "for processors": split_for_cpu}
-FEW = ChunkLimits(programs=3, side_by_side=4, walking=4, rows=2, share=1, lanes=4, column_rows=2, elements=4, most=8)
+FEW = ChunkLimits(
+    programs=3, side_by_side=4, walking=4, rows=2, share=1, lanes=4, column_rows=2, elements=4, most=8, whole_columns=5
+)
 """Limits that sizes under twenty are on both sides of."""
 FEW_COLUMNS, FEW_ROWS, SHORT = 8, 3, 7
 """The same of the planner's thresholds: the most columns of a row, the fewest rows, what a program holds of a row."""

@@ -61,6 +61,12 @@ MATRIX = (
     "{m} / ({m}.exp().sum(-1, keepdim=True) + 1) / ({m}.exp().sum(-2, keepdim=True) + 1)",
     "torch.softmax(torch.softmax({m}, {dim}), {dim})",
     "({m} - {m}.mean({dim}, keepdim=True)).square().sum({dim}, keepdim=True) + {m}",
+    "torch.softmax({m}.transpose(0, -1), -1).transpose(0, -1)",
+    "F.layer_norm({m}.transpose(0, -1), [{m}.size(0)], {m}.select(-1, 0).flatten()[:1].expand([{m}.size(0)]))"
+    ".transpose(0, -1) * {row}",
+    "torch.softmax({m}.transpose(0, 1).flatten(1), -1).reshape({m}.transpose(0, 1).shape).transpose(0, 1) * {any}",
+    "({m}.transpose(0, 1).flatten(1) - {m}.transpose(0, 1).flatten(1).mean(-1, keepdim=True))"
+    ".reshape({m}.transpose(0, 1).shape).transpose(0, 1) * {row}",
     "torch.sort({m}, -1)[0]",
     "{m}.cumsum(-1)",
 )

@@ -44,6 +44,14 @@ SAMPLES = {
         row_mean = (x - mean) * w
         return row_mean, row_mean.sum(0)
     """,
+    "rows across memory, turned back": "return torch.softmax(x.t(), -1).t() * y",
+    "rows across memory, as they are": "return torch.softmax(x.t(), -1) * y.t()",
+    "columns' norms, weighed and added up": """
+        normal = F.layer_norm(x.t(), [x.size(0)]).t()
+        return normal * w, (normal * y).sum(0)
+    """,
+    "columns' norms, weighed along them": "return F.layer_norm(x.t(), [x.size(0)], y[:, 0]).t()",
+    "a divergence of two softmaxes": "return F.kl_div(F.log_softmax(x, -1), torch.softmax(y, -1), reduction='sum')",
     "names that others are made of": """
         total_inside, total_at, partial_total = x * 2, x + 1, x.sum(0)
         total = (x * total_inside * total_at).sum()
@@ -74,6 +82,15 @@ def test_samples_give_what_torch_gives(name: str) -> None:
 
 CHANNELS = {
     "each channel normalised": "return F.batch_norm(x, None, None, None, None, True) * y",
+    "each channel normalised and scaled": """
+        scale = y[0, :, 0]
+        return F.batch_norm(x, None, None, scale, scale * 2, True)
+    """,
+    "each place's channels normalised and scaled": """
+        normal = (x - x.mean(1, keepdim=True)) / torch.sqrt(x.var(1, keepdim=True, unbiased=False) + 1)
+        return normal * y[0, :, 0][:, None] + y[0, :, 1][:, None]
+    """,
+    "each sample's channels normalised and scaled": "return F.instance_norm(x, None, None, y[0, :, 0], y[0, :, 1])",
     "rows cut from others, and channels summed": """
         cut = x.reshape([-1, x.size(0)])
         return (F.layer_norm(cut, [x.size(0)]).reshape(x.shape) * y).sum([0, 2]) + c
