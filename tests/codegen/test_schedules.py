@@ -36,7 +36,7 @@ from kernel_building import KernelBuilder
         (cases.logsumexp(64, 8192), Row(8, 1, 1, 8192)),
         (cases.logsumexp(64, 8193), LoopedRow(8, 3, 1, 4096, parts=4)),
         (cases.layer_norm(8, 100_000), LoopedRow(16, 2, 1, 4096)),
-        (cases.softmax_columns(500, 130), LoopedRow(4, 2, 8, 256, parts=4)),
+        (cases.softmax_columns(500, 130), LoopedRow(8, 1, 8, 512, parts=4)),
         (cases.softmax_columns(500, 130_000), LoopedRow(4, 4, 64, 32, parts=4)),
         (cases.softmax_columns(12, 130), Row(1, 1, 8, 16)),
         (cases.dynamic(cases.softmax(64, 500), "j"), LoopedRow(4, 4, 1, 1024, parts=2)),
