@@ -39,6 +39,7 @@ from ..values.arrays import to_array
 from .compilation import prepare_gradient
 from .executor import GraphExecutor
 from .gradients import can_have_gradient, settled, specialized
+from .numbered import Executor
 from .wiring import Wiring
 
 COMPILING = RLock()
@@ -91,7 +92,7 @@ class CompiledGraph:
             _PROGRAMS.add(self)
 
     @property
-    def executor(self) -> GraphExecutor:
+    def executor(self) -> Executor:
         """What runs the graph: made when it first does."""
         return self._executor or self._made()
 
@@ -199,7 +200,7 @@ class Differentiated:
         self._backward: dict[Pattern, CompiledGraph] = {}
 
     @cached_property
-    def forward(self) -> GraphExecutor:
+    def forward(self) -> Executor:
         """What runs f."""
         return GraphExecutor(self.gradient.f, exact=self._shapes is not None)
 

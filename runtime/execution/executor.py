@@ -82,6 +82,9 @@ class GraphExecutor:
     the same to the bit however a policy has cut up its loops.
     """
 
+    numbers: Sequence[Any] = ()
+    """What its graph takes besides values: see NumberedExecutor."""
+
     def __init__(
         self,
         graph: Graph,

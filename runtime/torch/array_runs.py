@@ -15,8 +15,8 @@ import torch
 from torch.autograd.function import _SingleLevelFunction
 
 from ...compiler.ops.arrays import Array
-from ..execution.executor import GraphExecutor
 from ..execution.last_plan import LAST
+from ..execution.numbered import Executor
 from ..failures.failure import RuntimeFailure
 from ..kernels.c.entry import Calls, new_calls
 from ..kernels.c.memory.listed import ArrayList
@@ -69,7 +69,7 @@ class ArrayRun:
 
     def __init__(
         self,
-        executor: GraphExecutor,
+        executor: Executor,
         values: Sequence[Any],
         *,
         owned: int,
@@ -169,7 +169,7 @@ class ArrayRun:
         HITS.add()
         LAST.plan = plan
         try:
-            return on_tensors(execute, plan, [*arrays, *plan.template])
+            return on_tensors(execute, plan, [*arrays, *self._executor.numbers, *plan.template])
         except RuntimeFailure as failure:
             raise self._executor.explain(failure, arrays) from failure.__cause__
 
@@ -335,7 +335,7 @@ class ListedRun:
     """A FixedRun by what an executor has for values of one signature: the first calls go its own way, and once it has a
     list, and that has shown where everything lies, that runs on the memory of tensors."""
 
-    def __init__(self, executor: GraphExecutor) -> None:
+    def __init__(self, executor: Executor) -> None:
         self._executor = executor
         self._list: ArrayList | None = None
         self._listed: _Listed | None = None
@@ -369,28 +369,29 @@ class ListedRun:
         if self._list is None:
             return self._executor.run(arrays)
         try:
-            results = self._list.run(arrays, None)
+            results = self._list.run([*arrays, *self._executor.numbers], None)
         except Exception:
             # The plan tells where it went wrong.
             return self._executor.run(arrays)
         native = self._list.on_tensors(blas())
         if native is not None:
-            self._listed = _Listed(self._list, native)
+            self._listed = _Listed(self._list, native, self._executor.numbers)
         return results
 
 
 class _Listed:
     """A list on the memory of tensors. `memory` is as CallLayout takes it."""
 
-    def __init__(self, found: ArrayList, native: Any) -> None:
+    def __init__(self, found: ArrayList, native: Any, numbers: Sequence[Any]) -> None:
         self._list = found
+        self._numbers = numbers
         self._native = ignoring_float_errors(native) if found.calls_ops else native
         self.memory = found.memory()
 
     def run(self, values: Sequence[Any]) -> list[Any] | None:
         """The results; None where it is not for these."""
         try:
-            row = self._run(flat_values(values))
+            row = self._run(flat_values([*values, *self._numbers]))
         except Exception:
             return None
         return None if row is NotImplemented else self._list.nested(row)

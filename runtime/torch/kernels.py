@@ -7,6 +7,7 @@ becomes one for each combination of them, with a Gradient of its own; its backwa
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import partial
 from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -30,7 +31,7 @@ from ..kernels.runner import given
 from ..kernels.size_classes import ClosedPlans, SeenTensor, SizeClasses
 from ..values.torch_dtypes import dtypes_of_torch
 from .second_derivatives import SecondPullback
-from .sized import ClassGradient, SizedDifferentiated, SizedGraph
+from .sized import ClassGradient, SizedDifferentiated
 
 _DTYPE_OF = dtypes_of_torch()
 
@@ -43,12 +44,26 @@ class _Unsettled(Exception):
     """What would be computed depends on elements, or on floats that are not given."""
 
 
+class Pullbacks:
+    """What second derivatives of a program are made of, where it is differentiated once: for any sizes."""
+
+    def __init__(self, program: CompiledGraph) -> None:
+        self._of = partial(SecondPullback, program.graph, program.name, whole=program.whole)
+        self._found: dict[PatternKey, SecondPullback] = {}
+
+    def of(self, key: PatternKey) -> SecondPullback:
+        """For one kind of call."""
+        found = self._found.get(key)
+        return found if found is not None else self._found.setdefault(key, self._of(key=key))
+
+
 class KernelProgram(CompiledGraph):
     """A program for arguments of given layouts."""
 
-    def __init__(self, program: CompiledGraph, arguments: Sequence[Any]) -> None:
+    def __init__(self, program: CompiledGraph, arguments: Sequence[Any], pullbacks: Pullbacks) -> None:
         super().__init__(program.graph, program.name, whole=program.whole)
         self._arguments = arguments
+        self._pullbacks = pullbacks
         self._unsettled: set[PatternKey] = set()
 
     def settles(self, key: PatternKey) -> bool:
@@ -70,15 +85,17 @@ class KernelProgram(CompiledGraph):
         except CompileError as error:
             return error
         found = Differentiated(gradient, self.name)
-        return found if repeats else _made_anew(found, self.graph, key, whole=self.whole)
+        if not repeats:
+            found.pullback = self._pullbacks.of(key)
+        return found
 
 
 class ClassProgram:
     """A program differentiated for a class of sizes."""
 
-    def __init__(self, program: CompiledGraph, key: PatternKey, arguments: Sequence[Any]) -> None:
-        gradient, self._repeats = _gradient_for(program, arguments, key)
-        self._key = key
+    def __init__(self, program: CompiledGraph, key: PatternKey, arguments: Sequence[Any], pullbacks: Pullbacks) -> None:
+        gradient, repeats = _gradient_for(program, arguments, key)
+        self._pullback = None if repeats else pullbacks.of(key)
         self._of_class = ClassGradient(gradient, program.name)
         # No more of the program than this: what is known of it goes with it.
         self._graph, self._name, self._whole = program.graph, program.name, program.whole
@@ -86,8 +103,7 @@ class ClassProgram:
     def closed(self, atoms: Sequence[int]) -> SizedProgram:
         """The program for sizes at which atoms have these values."""
         found: Differentiated = SizedDifferentiated(self._of_class, atoms)
-        if not self._repeats:
-            found = _made_anew(found, self._graph, self._key, whole=self._whole)
+        found.pullback = self._pullback
         return SizedProgram(self._graph, self._name, found, whole=self._whole)
 
 
@@ -108,6 +124,7 @@ class KernelPrograms:
 
     def __init__(self, program: CompiledGraph) -> None:
         self.open = open_inputs(program.graph)
+        self._pullbacks = Pullbacks(program)
         self._exact: dict[Hashable, KernelProgram] = {}
         self._sized: ClosedPlans[SizedProgram] = ClosedPlans()
         self._classes: dict[PatternKey, SizeClasses[ClassProgram]] = {}
@@ -136,7 +153,7 @@ class KernelPrograms:
             if len(self._exact) >= MAX_SHAPES:
                 del self._exact[next(iter(self._exact))]
             known = [given(_without_elements(value), settled) for value in values]
-            self._exact[described] = KernelProgram(program, known)
+            self._exact[described] = KernelProgram(program, known, self._pullbacks)
         exact = self._exact[described]
         return exact if exact.settles(key) else None
 
@@ -147,7 +164,7 @@ class KernelPrograms:
         classes = self._classes.setdefault(key, SizeClasses(_seen))
         with collection_paused():
             found = classes.find(values, settled) or classes.plan(
-                values, settled, lambda known, symbols: ClassProgram(program, key, known)
+                values, settled, lambda known, symbols: ClassProgram(program, key, known, self._pullbacks)
             )
         return self._sized.close((key, described), found)
 
@@ -161,8 +178,6 @@ def kernel_program(program: CompiledGraph, values: Sequence[Any], key: PatternKe
     Where control flow depends on elements, the program itself: it runs op by op, and what is wrong with the data comes
     up where it runs.
     """
-    if isinstance(program, SizedGraph):
-        program = program.exact
     programs = _PROGRAMS.get(program)
     if programs is None:
         programs = _PROGRAMS.setdefault(program, KernelPrograms(program))
@@ -193,12 +208,6 @@ def _gradient_for(program: CompiledGraph, arguments: Sequence[Any], key: Pattern
             if runs_any(graph, Trait.RANDOM | Trait.SIDE_EFFECT):
                 raise
             return kernel_gradient(graph, arguments, wanted, once=True), False
-
-
-def _made_anew(found: Differentiated, graph: Graph, key: PatternKey, *, whole: bool) -> Differentiated:
-    """What is differentiated once, with what second derivatives are made of."""
-    found.pullback = SecondPullback(graph, found.name, key, whole=whole)
-    return found
 
 
 def _key(value: Any, settled: bool) -> Hashable:

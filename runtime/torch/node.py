@@ -21,7 +21,7 @@ from ...compiler.ir.graph import backward_of
 from ...compiler.ops.arrays import numpy_dtype
 from ...lang.light_dataclasses import dataclass
 from ...lang.source import Span
-from ..execution.differentiated import CompiledGraph
+from ..execution.differentiated import CompiledGraph, PatternKey
 from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
 from .devices import DeviceMemory
@@ -31,6 +31,7 @@ from .kinds import BY_OPS, SYMBOLIC, is_batch_of_gradients
 from .places import NestedPlaces, TensorPlace, each, moved, places, put_together, take_apart
 from .products import on_tensors
 from .second_derivatives import KeptArguments
+from .sized import SizedGraph
 from .steps import Step, step_of
 from .symbolic import SymbolicMemory
 from .tensors import (
@@ -390,14 +391,22 @@ def _run_recorded(program: CompiledGraph, values: Sequence[Any], *, passes_on: b
         return record(GradscriptFunction, step_of(program, key_of(values, is_floating)), values)
     key = gradient_key(values) if torch.is_grad_enabled() else ()
     if True in key:
-        marks = program.marks
-        device = device_of(values)
-        if device not in BY_OPS or (device == "cpu" and runs_c()):
-            program = kernel_program(program, on_device(values), key)
-        step = step_of(program, key)
+        step, given = _step_of_recorded(program, values, key)
         if step.input_vjps:
-            return record(GradscriptFunction, step, values, marks)
+            return record(GradscriptFunction, step, given, program.marks)
     return run_plainly(program, values, passes_on=passes_on)
+
+
+def _step_of_recorded(program: CompiledGraph, values: Sequence[Any], key: PatternKey) -> tuple[Step, Sequence[Any]]:
+    """The step of a call in which some values require a gradient, and what it takes."""
+    device = device_of(values)
+    if device in BY_OPS and not (device == "cpu" and runs_c()):
+        return step_of(program, key), values
+    if isinstance(program, SizedGraph):
+        # One program for all sizes, which are arguments of it.
+        numbers = program.sized.numbers
+        program, values, key = program.of_class, [*values, *numbers], (*key, *[False for _ in numbers])
+    return step_of(kernel_program(program, on_device(values), key), key), values
 
 
 def _transformed(step: Step, values: Sequence[Any]) -> list[Any]:

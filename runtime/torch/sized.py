@@ -1,12 +1,12 @@
 """Graphs and gradients for a class of sizes, run for given ones: what follows from the sizes goes in as numbers.
 
-    class of programs ── graph that takes numbers ──▶ one DeviceRun, whose kernels are planned for classes in turn
+    class of programs ── graph that takes numbers ──▶ one executor, one DeviceRun: kernels for classes in turn
            │ closed(atoms)                                    ▲
            ▼                                                  │ values, and the numbers at hand
     SizedDifferentiated ── backward(pattern) ──▶ SizedGraph ──┘
 
-What is asked of one beyond being run on a device, as a second derivative or a run on the CPU, is asked of the graph
-for the very sizes, which is made then.
+So it is differentiated again: the graph is a program of its own, among whose arguments are numbers, and gradients of
+that are for classes as well. What else is asked of one is asked of the graph for the very sizes, which is made then.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ..execution.compilation import device_graph
 from ..execution.differentiated import CompiledGraph, Differentiated, Flags, Pattern, PatternKey
 from ..execution.executor import GraphExecutor
 from ..execution.gradients import specialized
+from ..execution.numbered import Executor, NumberedExecutor
 from .devices import DeviceRun, FixedRun, graph_run
 
 
@@ -35,11 +36,17 @@ class ClassGraph:
         self.source = source
         self.taken = taken
         self._runs: dict[str, DeviceRun] = {}
+        self._programs: dict[str, CompiledGraph] = {}
 
     @cached_property
     def graph(self) -> Graph:
         """The graph for other devices."""
         return device_graph(self.source)
+
+    def program(self, name: str) -> CompiledGraph:
+        """What runs it on the CPU, and differentiates it, for all sizes of the class."""
+        found = self._programs.get(name)
+        return found if found is not None else self._programs.setdefault(name, CompiledGraph(self.source, name))
 
     def on(self, device: str) -> DeviceRun:
         """What runs it on a device, for all sizes of the class."""
@@ -116,6 +123,12 @@ class Sized:
         run = self.of_class.on(device)
         return SizedRun(run, self.numbers) if self.numbers else run
 
+    def executor(self, name: str) -> Executor:
+        """What runs it on the CPU."""
+        executor = self.of_class.program(name).executor
+        assert isinstance(executor, GraphExecutor), "the program of a class is none for given sizes"
+        return NumberedExecutor(executor, self.numbers) if self.numbers else executor
+
 
 class SizedGraph(CompiledGraph):
     """A graph of a class, compiled for given sizes; `with_sizes` gives the graph with these in it."""
@@ -125,21 +138,26 @@ class SizedGraph(CompiledGraph):
         self.sized = sized
         self._with_sizes = with_sizes
 
+    @property
+    def of_class(self) -> CompiledGraph:
+        """The program of all sizes, which takes `sized.numbers` behind its arguments."""
+        return self.sized.of_class.program(self.name)
+
     @cached_property
     def exact(self) -> CompiledGraph:
         """The same with the sizes in it."""
         with collection_paused():
             return CompiledGraph(self._with_sizes(), self.name)
 
-    @property
-    def executor(self) -> GraphExecutor:
-        return self.exact.executor
+    @cached_property
+    def executor(self) -> Executor:
+        return self.sized.executor(self.name)
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        return self.exact.run(arrays)
+        return self.executor.run(arrays)
 
     def use_up(self, arrays: list[Any]) -> list[Any]:
-        return self.exact.use_up(arrays)
+        return self.executor.use_up(arrays)
 
     def answered(self, flags: Flags) -> CompiledGraph:
         return self.exact.answered(flags)
@@ -158,8 +176,8 @@ class SizedDifferentiated(Differentiated):
         self.sized = Sized(of_class.forward, atoms)
 
     @cached_property
-    def forward(self) -> GraphExecutor:
-        return GraphExecutor(close_sizes(self.gradient.f, self._atoms))
+    def forward(self) -> Executor:
+        return self.sized.executor(self.name)
 
     def backward(self, pattern: Pattern) -> CompiledGraph:
         found = self._backward.get(pattern)

@@ -14,8 +14,8 @@ from ...compiler.types.types import INT
 from ...lang.diagnostics import CompileError
 from ..execution.compilation import device_graph
 from ..execution.differentiated import CompiledGraph, Differentiated, Pattern, PatternKey
-from ..execution.executor import GraphExecutor
 from ..execution.function_executor import FORGETTING
+from ..execution.numbered import Executor
 from .array_runs import ArrayRun, ListedRun
 from .devices import DeviceRun, graph_run
 from .second_derivatives import SecondPullback
@@ -104,7 +104,7 @@ class Step:
         return ListedRun(self._executor)
 
     @cached_property
-    def _executor(self) -> GraphExecutor:
+    def _executor(self) -> Executor:
         return self._program.executor if self._differentiated is None else self._differentiated.forward
 
     @cached_property
