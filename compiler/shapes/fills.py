@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ...lang.light_dataclasses import dataclass
 from ..ir.node import Block, Value
 from ..ops.meta import UNKNOWN, Abstract, OpenList, is_defined, join
-from .gradient_sums import sum_of_gradients
+from .gradient_sums import abstract_sum
 from .open_lists import repeated
 
 SETS = "aten::_set_item.t"
@@ -23,7 +23,7 @@ ADDS = "prim::grad_add_item"
 SUM = "prim::AutogradAdd"
 GUARD = "prim::GradOf"
 
-Known = Mapping[Value, Abstract]
+AbstractValues = Mapping[Value, Abstract]
 
 
 class InRounds(NamedTuple):
@@ -54,7 +54,7 @@ class Fill:
         """What differs from round to round."""
         return (self.parameter, *self.made)
 
-    def after(self, trips: int, entered: Abstract, known: Known, index: Value) -> Filled | None:
+    def after(self, trips: int, entered: Abstract, known: AbstractValues, index: Value) -> Filled | None:
         """The list after so many rounds, for what is known in one of them; None where that cannot be told."""
         found = {self.parameter: InRounds(entered, entered)}
         for value in self.made:
@@ -71,7 +71,7 @@ class Fill:
 
 
 def _in_rounds(
-    value: Value, found: Mapping[Value, InRounds], trips: int, known: Known, index: Value
+    value: Value, found: Mapping[Value, InRounds], trips: int, known: AbstractValues, index: Value
 ) -> InRounds | None:
     """What is made in rounds, of what has been `found` to be made there before."""
     node = value.node
@@ -98,7 +98,7 @@ def _in_rounds(
 
 
 def _sum(left: InRounds, right: InRounds) -> InRounds:
-    return InRounds(sum_of_gradients(left.first, right.first), sum_of_gradients(left.last, right.last))
+    return InRounds(abstract_sum(left.first, right.first), abstract_sum(left.last, right.last))
 
 
 def _set(start: Abstract, places: Sequence[int], item: Abstract) -> InRounds:
@@ -166,7 +166,7 @@ def _made(block: Block, parameter: Value, result: Value) -> list[Value]:
     return found[::-1] if is_reached else []
 
 
-def _stride(place: Value, index: Value, known: Known) -> tuple[int, int] | None:
+def _stride(place: Value, index: Value, known: AbstractValues) -> tuple[int, int] | None:
     """By how much a place goes on from round to round, and the first; None where it follows in another way."""
     signs: list[int] = []
     offsets: list[int] = []

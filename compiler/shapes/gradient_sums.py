@@ -10,7 +10,7 @@ from ..types.dtypes import promote
 from .open_lists import added_lists, length_of, repeated
 
 
-def sum_of_gradients(left: Abstract, right: Abstract) -> Abstract:
+def abstract_sum(left: Abstract, right: Abstract) -> Abstract:
     """The sum of two, of which lists are added element by element. Raises RuntimeError where shapes do not fit."""
     if left is None or right is None:
         return right if left is None else left
@@ -19,9 +19,9 @@ def sum_of_gradients(left: Abstract, right: Abstract) -> Abstract:
             return left
         return Meta(broadcast(left.shape, right.shape), promote(left.dtype, right.dtype))
     if type(left) is OpenList:
-        return added_lists(left, right, sum_of_gradients)
+        return added_lists(left, right, abstract_sum)
     if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-        return for_pairs(left, right, sum_of_gradients)
+        return for_pairs(left, right, abstract_sum)
     return UNKNOWN
 
 
@@ -41,9 +41,9 @@ def sum_with_item(gradients: Abstract, gradient: Abstract, index: Abstract, coun
     if index is UNKNOWN:
         return for_each(items, perhaps)
     found = list(items)
-    found[index] = sum_of_gradients(found[index], gradient)
+    found[index] = abstract_sum(found[index], gradient)
     return found
 
 
 def _perhaps_added(gradient: Abstract, item: Abstract) -> Abstract:
-    return join(item, sum_of_gradients(item, gradient))
+    return join(item, abstract_sum(item, gradient))

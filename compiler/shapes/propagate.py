@@ -23,7 +23,7 @@ from ..ops.composite import is_composite
 from ..ops.meta import UNKNOWN, Abstract, Meta, UnknownType, is_defined, is_known, join
 from ..ops.registry import OPS, Op, Trait
 from ..types.dtypes import BY_CODE
-from .gradient_sums import sum_of_gradients, sum_with_item
+from .gradient_sums import abstract_sum, sum_with_item
 from .infer import infer
 from .loops import Joining, Remembered, propagate_loop
 from .open_lists import on_open_lists, takes_open_lists
@@ -236,7 +236,7 @@ def _index(node: Node, inputs: list[Abstract]) -> Sequence[Abstract]:
 
 
 def _add(node: Node, inputs: list[Abstract]) -> Sequence[Abstract]:
-    return [reduce(sum_of_gradients, inputs)]
+    return [reduce(abstract_sum, inputs)]
 
 
 def _materialize(node: Node, inputs: list[Abstract]) -> Sequence[Abstract]:
