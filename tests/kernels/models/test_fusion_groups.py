@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gradscript as gs
 import numpy as np
 import pytest
+from field_programs import UNIT as PROGRAMS
 from whole_models import UNIT, arguments
 
 X, W = np.zeros((4, 8), np.float32), np.zeros((8, 8), np.float32)
@@ -61,6 +63,38 @@ def test_equal_rounds_are_compiled_once_however_many_there_are(name: str) -> Non
     assert few.outline
     assert texts(few) == texts(more) == texts(many)
     assert [k.name for k in few.forward] == [k.name for k in more.forward] == [k.name for k in many.forward]
+
+
+def _drawn(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape) / 2
+
+
+def _each(count: int, *shape: int) -> list[np.ndarray]:
+    return [_drawn(*shape) for _ in range(count)]
+
+
+FIELDS: dict[str, Callable[[int], list[Any]]] = {
+    "highway": lambda rounds: [_drawn(4, 6), _each(rounds, 6, 6), _each(rounds, 6, 6), True],
+    "kalman": lambda rounds: [_drawn(rounds, 2), _drawn(3, 3), _drawn(2, 3), _drawn(3, 3), _drawn(2, 2)],
+    "early": lambda rounds: [_drawn(4, 6), _each(rounds, 6, 6), _each(rounds, 6, 3), 0.8],
+    "pointer": lambda rounds: [_drawn(6, 5), _drawn(5), _drawn(5, 5), _drawn(5, 5), rounds],
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_rounds_of_programs_of_many_fields_are_compiled_once(name: str) -> None:
+    few, more, many = (texts(PROGRAMS[name].kernels(*FIELDS[name](rounds))) for rounds in (6, 24, 96))
+    assert few == more == many
+
+
+def test_words_that_are_translated_are_rounds_and_those_that_are_read_are_a_size() -> None:
+    """Each round looks at all that was read, so that what sums over it follows from how many these are."""
+    found = []
+    for words in (6, 96):
+        values = arguments("translation", 6)
+        values[1] = _drawn(words, 2, 4)
+        found.append(texts(UNIT.translation.kernels(*values)))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("calls", [False, True])
