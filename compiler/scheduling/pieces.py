@@ -51,16 +51,25 @@ _COMPARED = ("lt", "ge")
 
 
 def in_pieces(kernel: Kernel) -> Kernel:
-    """The kernel with axes in pieces that read less together; itself where there are none, or something is reduced."""
-    if any(isinstance(statement, Reduce) for statement in kernel.body):
-        return kernel
+    """The kernel with axes in pieces that read less together, of those that nothing is reduced over; else itself.
+
+    What is summed over other axes, as biases' gradients are over a batch, is a sum of each piece.
+    """
+    reduced = {name for statement in kernel.body if isinstance(statement, Reduce) for name in statement.over}
     for cut in kernel.axes:
-        length = _length(kernel, cut)
+        length = 0 if cut.name in reduced else _length(kernel, cut)
         if length:
             found = _unrolled(kernel, cut, length)
-            if _elements_read(found) < _elements_read(kernel):
+            if _elements_read(found) < _elements_read(kernel) and _walks_what_it_reduces(found):
                 kernel = found
     return kernel
+
+
+def _walks_what_it_reduces(kernel: Kernel) -> bool:
+    """Whether what is reduced varies along all that it is reduced over, as it may not where a piece is a number."""
+    axes = {s.name: s.axes for s in kernel.body if isinstance(s, Definition)}
+    reduced = [s for s in kernel.body if isinstance(s, Reduce)]
+    return all(isinstance(s.operand, str) and s.over <= axes.get(s.operand, frozenset()) for s in reduced)
 
 
 def _length(kernel: Kernel, cut: Axis) -> int:
@@ -159,9 +168,11 @@ class _Pieces:
         return tuple(left)
 
     def _folded(self, made: Definition) -> Operand | None:
-        """What a comparison of places gives, what a choice by one chooses, and a sum with 0."""
+        """What a comparison of places gives, what a choice by one chooses, a sum with 0, and one of zeros."""
         if isinstance(made, Position) and not made.index.terms:
             return KernelConstant(made.index.constant)
+        if isinstance(made, Reduce) and made.combine == "sum" and isinstance(made.operand, KernelConstant):
+            return made.operand if made.operand.value == 0 else None
         if not isinstance(made, Compute):
             return None
         first, *others = made.operands or (None,)

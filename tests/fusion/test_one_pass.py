@@ -19,6 +19,16 @@ def rotary(q, cos, sin):
     half = q.size(-1) // 2
     return q * cos + torch.cat([-q[..., half:], q[..., :half]], -1) * sin
 """
+PARTS = """
+def parts(gates, cell):
+    enter, keep, candidate, leave = gates.chunk(4, -1)
+    turned = [torch.tanh(enter) * cell, keep * cell, torch.sigmoid(candidate) * enter, leave * cell * keep]
+    return torch.cat(turned, -1).{reduced}
+"""
+PADDED = """
+def padded(x):
+    return torch.cat([x, x * 2, torch.full_like(x, {padding}), -x], -1).sum(0)
+"""
 WHOLE = (
     "torch.cat([x, y], -1) * 2",
     "x.flip([-1]) + x",
@@ -47,6 +57,24 @@ def test_halves_that_are_turned_are_loaded_once_and_without_conditions(heads: in
         assert not any(map(conditions, kernel.body))
         elements = 2 * 16 * heads
         assert info.bytes_read + info.bytes_written == 4 * (2 * elements + 2 * 16 * heads)
+
+
+@pytest.mark.parametrize("reduced", ["sum(0)", "amax(0)", "sum([0, 1])"])
+def test_pieces_that_are_reduced_over_a_batch_are_read_once(reduced: str) -> None:
+    (kernel, *_) = map(_kernel, _kernels(PARTS.format(reduced=reduced), (2, 16, 256), (2, 16, 64)))
+    loads = [statement for statement in kernel.body if isinstance(statement, Load)]
+    assert len({(load.buffer, load.index) for load in loads}) == len(loads) == 5
+    assert not any(map(conditions, kernel.body))
+
+
+@pytest.mark.parametrize("padding", ["0.0", "1.0"])
+def test_a_piece_that_is_a_number_is_reduced_like_others(padding: str) -> None:
+    x = np.random.default_rng(0).standard_normal((9, 64))
+    with gs.settings.backend("c"):
+        found = gs.CompilationUnit(PADDED.format(padding=padding)).padded(x)
+    first = x.sum(0)
+    expected = np.concatenate([first, 2 * first, np.full(64, 9 * float(padding)), -first])
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("text", WHOLE)

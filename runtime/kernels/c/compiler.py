@@ -9,16 +9,22 @@ import secrets
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from ....compiler.codegen.c.math import EXACT
 from ....lang.light_dataclasses import dataclass
 from ..cache.folder import process_directory, unusable
 from ..failure import KernelFailure
 from ..notices import tell
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+OnStart: TypeAlias = "Callable[[Popen[bytes]], object]"
 
 _FLAGS = (
     *("-std=gnu11", "-O2", "-march=native", "-fopenmp-simd", "-fPIC", "-shared", "-pipe", "-w"),
@@ -43,21 +49,22 @@ class Compiler:
     command: tuple[str, ...]
     identity: str
 
-    def build(self, text: str, include: Sequence[str] = ()) -> bytes:
-        """A shared library of a text, whose headers are in the folders of `include`. Raises: KernelFailure."""
+    def build(self, text: str, include: Sequence[str] = (), started: OnStart | None = None) -> bytes:
+        """A shared library of a text, whose headers are in the folders of `include`; `started` is given the process,
+        while it runs, to be ended from elsewhere. Raises: KernelFailure."""
         try:
             folder = Path(process_directory())
         except OSError as error:
             raise KernelFailure(unusable(error)) from error
         target = folder / f"{secrets.token_hex(8)}.so"
         try:
-            self._run(text, include, target, folder)
+            self._run(text, include, target, folder, started)
             return self._made(target)
         finally:
             with contextlib.suppress(OSError):
                 target.unlink(missing_ok=True)
 
-    def _run(self, text: str, include: Sequence[str], target: Path, folder: Path) -> None:
+    def _run(self, text: str, include: Sequence[str], target: Path, folder: Path, started: OnStart | None) -> None:
         folders = [f"-I{path}" for path in include]
         options = [option for option in flags() if option not in _OF_GCC or _ZIG not in self.command]
         command = [*self.command, *options, *folders, "-x", "c", "-", "-o", str(target), "-lm"]
@@ -66,7 +73,7 @@ class Compiler:
         import subprocess
 
         try:
-            status, said = _ended(command, text, environment)
+            status, said = _ended(command, text, environment, started)
         except subprocess.TimeoutExpired as error:
             raise KernelFailure(f"{self.command[0]} took more than {SECONDS} seconds") from error
         except OSError as error:
@@ -84,12 +91,27 @@ class Compiler:
             raise KernelFailure(f"{self.command[0]} made no library: {error.strerror}") from error
 
 
-def _ended(command: Sequence[str], text: str, environment: dict[str, str]) -> tuple[int, list[str]]:
+def processors() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def end(process: Popen[bytes]) -> None:
+    """End a compiler with all that it has started."""
+    import signal
+
+    with contextlib.suppress(OSError):
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _ended(
+    command: Sequence[str], text: str, environment: dict[str, str], started: OnStart | None
+) -> tuple[int, list[str]]:
     """How a command ended that was given a text, and the lines of what it said. Raises: TimeoutExpired, OSError.
 
     It is waited for with all that it has started, and so is it ended where it takes too long or we are interrupted.
     """
-    import signal
     import subprocess
 
     pipe = subprocess.PIPE
@@ -97,10 +119,11 @@ def _ended(command: Sequence[str], text: str, environment: dict[str, str]) -> tu
         command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe, env=environment, start_new_session=True
     ) as process:
         try:
+            if started is not None:
+                started(process)
             _, said = process.communicate(text.encode(), timeout=SECONDS)
         except BaseException:
-            with contextlib.suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL)
+            end(process)
             raise
     return process.returncode, said.decode(errors="replace").strip().splitlines()
 

@@ -70,14 +70,14 @@ class Types(NamedTuple):
     has_products: bool
 
 
-_TEXTS = ("dlpack.c", "products.c", "library.c", "entry.c", "bare_entry.c", "passes.c")
+TEXTS = ("dlpack.c", "products.c", "library.c", "entry.c", "bare_entry.c", "passes.c")
 """Parts of one module."""
 
 
 @cache
 def types() -> Types | None:
     """The types; None where they cannot be built."""
-    made = extension(_TEXTS, "gs_types")
+    made = extension(TEXTS, "gs_types")
     if made is None:
         return None
     entry, pair, calls, bare, has_products = made[0](np.matmul)

@@ -11,7 +11,7 @@ from ....compiler.types.dtypes import Number as Literal
 from ....compiler.types.open_sizes import closed
 from ....lang.light_dataclasses import dataclass
 from .launched import LaunchedKernels, Launches
-from .library import load_library
+from .library import load_libraries, load_library
 
 SERIAL = 1 << 15
 """Points up to which one thread is quicker than to have others join."""
@@ -60,6 +60,11 @@ def _name_in_c(name: str) -> str:
     """A kernel's name, unless a word, a type or a function of C, or a helper, might be called so."""
     is_own = "_" in name.strip("_") and not name.startswith(("_", "gs_")) and not name.endswith("_t")
     return name if is_own else f"{name}_kernel"
+
+
+def build_modules(modules: Sequence[CModule]) -> None:
+    """Have the modules of one program built side by side. Raises: KernelFailure."""
+    load_libraries({module.text: [function.name for function in module.functions] for module in modules})
 
 
 class Kernels(LaunchedKernels):

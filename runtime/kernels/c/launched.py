@@ -13,6 +13,7 @@ import numpy as np
 
 from ....lang.light_dataclasses import dataclass
 from ...settings.modes import NUM_THREADS
+from .compiler import processors
 from .launcher import Launch, NumberSlot, launcher
 from .library import Library
 from .team import join_team
@@ -125,4 +126,4 @@ def _threads_of_process() -> int:
     given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     if given.isdigit() and int(given):
         return int(given)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return processors()

@@ -8,12 +8,12 @@ import os
 import struct
 import sys
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
-from threading import RLock
+from threading import Event, RLock
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from ..cache.folder import process_directory, unusable
 from ..cache.private_files import UnsafeFolder
 from ..cache.store import KernelStore
 from ..failure import KernelFailure
-from .compiler import WITHOUT, compiler
+from .compiler import WITHOUT, Compiler, OnStart, compiler, end, processors
 
 _STORE = KernelStore("c")
 _LOADED: dict[str, Library] = {}
@@ -57,16 +57,26 @@ def extension(texts: Sequence[str], *functions: str) -> list[Callable[..., Any]]
     it cannot be built, for want of a compiler or of headers."""
     if missing_headers():
         return None
-    folder = files(__package__).joinpath("text")
-    # What the text compiles to depends on these as well, and a module is kept by its text.
-    versions = f"/* {sys.version}, {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n"
-    parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in texts]
     try:
-        built = load_module("".join([versions, *parts]), functions, _include_folders())
+        built = load_module(_joined(texts), functions, _include_folders())
     except KernelFailure:
         return None
     of_python = ctypes.PyDLL(None, handle=built._handle)
     return [_on_objects(getattr(of_python, name)) for name in functions]
+
+
+def build_extensions(modules: Mapping[Sequence[str], Sequence[str]]) -> None:
+    """Have modules that `extension` is about to be asked for built side by side, each by its texts and functions."""
+    if not missing_headers():
+        with suppress(KernelFailure):
+            load_libraries({_joined(texts): functions for texts, functions in modules.items()}, _include_folders())
+
+
+def _joined(texts: Sequence[str]) -> str:
+    folder = files(__package__).joinpath("text")
+    # What the text compiles to depends on these as well, and a module is kept by its text.
+    versions = f"/* {sys.version}, {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n"
+    return "".join([versions, *[folder.joinpath(name).read_text(encoding="utf-8") for name in texts]])
 
 
 def _on_objects(function: Any) -> Callable[..., Any]:
@@ -93,9 +103,61 @@ def load_library(text: str, functions: Sequence[str], include: Sequence[str] = (
         return found
     with _LOADING:
         if text not in _LOADED:
-            made = _LOADED[text] = _kept_or_built(text, functions, include)
-            _BY_NAME[made.name] = made
+            made_by = _compiler()
+            kept = _kept(_name_of(made_by, text), functions)
+            _keep(text, kept or _built(made_by, text, functions, include))
         return _LOADED[text]
+
+
+def load_libraries(wanted: Mapping[str, Sequence[str]], include: Sequence[str] = ()) -> None:
+    """Load the libraries of texts, each with these functions: what has to be built is built side by side, by as many
+    compilers as this process has processors. KernelFailure for the first text of which there is none to be had."""
+    with _LOADING:
+        missing = {text: functions for text, functions in wanted.items() if text not in _LOADED}
+        if len(missing) < 2:
+            return
+        made_by = _compiler()
+        for text, functions in [*missing.items()]:
+            kept = _kept(_name_of(made_by, text), functions)
+            if kept is not None:
+                _keep(text, kept)
+                del missing[text]
+        for text, made in zip(missing, _built_side_by_side(made_by, missing, include), strict=True):
+            if isinstance(made, KernelFailure):
+                raise made
+            _keep(text, made)
+
+
+def _built_side_by_side(
+    made_by: Compiler, wanted: Mapping[str, Sequence[str]], include: Sequence[str]
+) -> list[Library | KernelFailure]:
+    """Libraries built, or why one is not, in their order."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    running: list[Any] = []
+    is_interrupted = Event()
+
+    def started(process: Any) -> None:
+        running.append(process)
+        if is_interrupted.is_set():
+            end(process)
+
+    def build(text: str) -> Library | KernelFailure:
+        try:
+            return _built(made_by, text, wanted[text], include, started)
+        except KernelFailure as failure:
+            return failure
+
+    with ThreadPoolExecutor(max(1, min(len(wanted), processors()))) as pool:
+        try:
+            return [*pool.map(build, wanted)]
+        except BaseException:
+            # Nobody waits for what was interrupted.
+            is_interrupted.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in running:
+                end(process)
+            raise
 
 
 def kept_library(name: str, functions: Sequence[str]) -> Library | None:
@@ -110,19 +172,45 @@ def kept_library(name: str, functions: Sequence[str]) -> Library | None:
     return _BY_NAME.get(name)
 
 
-def _kept_or_built(text: str, functions: Sequence[str], include: Sequence[str]) -> Library:
-    """From the cache, or built and, once it has shown that it loads, put there."""
-    made_by = compiler()
-    if made_by is None:
+def _keep(text: str, made: Library) -> None:
+    _LOADED[text] = _BY_NAME[made.name] = made
+
+
+def _compiler() -> Compiler:
+    found = compiler()
+    if found is None:
         raise KernelFailure(f"there is no compiler of C: {WITHOUT}")
-    name = hashlib.sha256(f"{made_by.identity}\0{text}".encode()).hexdigest()
+    return found
+
+
+def _name_of(made_by: Compiler, text: str) -> str:
+    return hashlib.sha256(f"{made_by.identity}\0{text}".encode()).hexdigest()
+
+
+def _kept(name: str, functions: Sequence[str]) -> Library | None:
+    """From the cache; None where it is not there, or cannot be loaded."""
     try:
         kept = _STORE.get(name)
-        # What was built on another machine of the same home may need what is not here.
-        with suppress(KernelFailure):
-            if kept is not None:
-                return Library(name, _loaded(kept, functions))
-        built = made_by.build(text, include)
+    except UnsafeFolder as error:
+        raise KernelFailure(unusable(error)) from error
+    # What was built on another machine of the same home may need what is not here.
+    with suppress(KernelFailure):
+        if kept is not None:
+            return Library(name, _loaded(kept, functions))
+    return None
+
+
+def _built(
+    made_by: Compiler,
+    text: str,
+    functions: Sequence[str],
+    include: Sequence[str] = (),
+    started: OnStart | None = None,
+) -> Library:
+    """Built and, once it has shown that it loads, put into the cache."""
+    name = _name_of(made_by, text)
+    try:
+        built = made_by.build(text, include, started)
         library = _loaded(built, functions)
         _STORE.put(name, built)
     except UnsafeFolder as error:

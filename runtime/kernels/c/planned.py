@@ -16,7 +16,7 @@ from ....compiler.types.guards import values_of_atoms
 from ....compiler.types.open_sizes import Symbols, at_hand, closed, is_open
 from ....lang.light_dataclasses import dataclass
 from ...failures.failed_node import failure_at
-from .kernel import CModule, Kernels, module_of
+from .kernel import CModule, Kernels, build_modules, module_of
 from .program import Act, CProgram, Extern, Slot, Stretch
 
 _SHARED = SharedKernels()
@@ -38,6 +38,7 @@ class PlannedProgram(CProgram):
         parts = _parts(program.steps)
         kernels = [[step for step in part if isinstance(step, KernelStep)] for part in parts]
         modules = [module_of([step.kernel for step in part]) if part else None for part in kernels]
+        build_modules([module for module in modules if module is not None])
         free = program.last_uses(parts)
         made: set[str] = set()
         self._open = [

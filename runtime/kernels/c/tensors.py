@@ -15,8 +15,8 @@ import torch
 from torch.autograd import forward_ad
 
 from ...settings.modes import BEGUN, TOUCHED, usual_backend
-from .entry import types
-from .library import extension
+from .entry import TEXTS, types
+from .library import build_extensions, extension
 
 
 class Kinds(Protocol):
@@ -62,6 +62,9 @@ _TEXTS = ("dlpack.c", "tensors.c", "calls.c", "nodes.c")
 def tensor_types() -> TensorTypes | None:
     """The types; None where they cannot be built."""
     exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    if exchange is not None:
+        # Both are long.
+        build_extensions({TEXTS: ["gs_types"], _TEXTS: ["gs_tensor_types"]})
     entries = types() if exchange is not None else None
     if entries is None:
         return None
