@@ -215,7 +215,7 @@ class _Side:
                 # What else the branch gives, and may be the object, knows it by the cell that it had inside.
                 memory.link(outer, inner)
                 for other in list(inner.others):
-                    memory.link(outer, self._outside(other))
+                    memory.share(outer, self._outside(other))
 
     def _outside(self, cell: Cell) -> Cell:
         for inner, root in self.exported.items():

@@ -261,5 +261,4 @@ def _hold_all(memory: Memory, elements: Sequence[Any], source: Root) -> None:
         if mine.repeats:
             memory.repeat(cell)
         for other in list(mine.others):
-            if other is not cell:
-                memory.link(cell, other)
+            memory.share(cell, other)

@@ -126,7 +126,7 @@ class _LoopWalk:
             self._enter_cell(cell, inputs[-1])
         for left, right in list(facts.links):
             if left in memory.cells and right in memory.cells:
-                memory.link(memory.cells[left], memory.cells[right])
+                memory.share(memory.cells[left], memory.cells[right])
         for key in facts.repeats.keys() & memory.cells.keys():
             memory.cells[key].repeats = True
         for key, write in facts.stale.items():

@@ -190,8 +190,15 @@ class Memory(Contents):
         """From here on a list is one value; what its elements share with other objects is told by its cell of them."""
         assert cell.elements is not None
         places = content.places if isinstance(content, Slots) else (content.place,)
+        # Another walk over a loop may have linked the two: that is no second time that the list has an element.
+        repeats = self.repeats(cell.root)
         for place in places:
-            self.hold(cell.elements, self.reach(place))
+            for held in self.reach(place):
+                repeats = repeats or held.repeats or held is cell.elements
+                if held is not cell.elements:
+                    self.link(cell.elements, held)
             unknown = self.stale(place)
             if unknown is not None:
                 self.scope.stale[cell.elements] = unknown[1]
+        if repeats:
+            self.repeat(cell.elements)

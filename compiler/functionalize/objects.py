@@ -79,14 +79,18 @@ class Objects:
         raise AssertionError("a cell has a content from the start")
 
     def link(self, left: Cell, right: Cell) -> None:
-        """From now on the two, and what the second may be, may share memory."""
+        """From now on the first may be the second, and so share memory with what that shares memory with."""
         for other in (right, *right.others):
-            if other is left or other in left.others:
-                continue
-            left.others[other] = other.others[left] = None
-            for facts in self.loops:
-                if left.level <= facts.level and other.level <= facts.level:
-                    facts.links[left.key, other.key] = None
+            self.share(left, other)
+
+    def share(self, left: Cell, right: Cell) -> None:
+        """From now on these two may share memory: what else either may be says nothing of the other."""
+        if right is left or right in left.others:
+            return
+        left.others[right] = right.others[left] = None
+        for facts in self.loops:
+            if left.level <= facts.level and right.level <= facts.level:
+                facts.links[left.key, right.key] = None
 
     def own(self, place: Place) -> list[Cell]:
         """The cells that a write into the place changes."""

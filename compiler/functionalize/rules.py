@@ -327,9 +327,9 @@ def _pop(f: Walker, node: Node, places: Sequence[Place], made: Node) -> list[Pla
     taken = f.memory.allocate(made.output, None, origin=node.output)
     for cell in f.memory.elements_of(place):
         for other in (cell, *cell.others) if cell.repeats or not isinstance(place, Root) else tuple(cell.others):
-            f.memory.link(taken.cell, other)
+            f.memory.share(taken.cell, other)
             if taken.cell.elements is not None:
-                f.memory.link(taken.cell.elements, other)
+                f.memory.share(taken.cell.elements, other)
     return [taken]
 
 

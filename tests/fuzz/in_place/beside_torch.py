@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Optional
 
 import gradscript as gs
+import grown_list_programs
 import in_place_programs as programs
 import nested_list_programs
 import numpy as np
@@ -92,6 +93,8 @@ def assert_equal(found: list[Any], expected: list[Any]) -> None:
 
 def written(seed: int, options: Iterable[str]) -> str:
     """The program of a seed, by the writer that the options name."""
+    if "grown" in options:
+        return grown_list_programs.program(seed)
     may_be_none, arguments = "optional" in options, "arguments" in options
     if "nested" in options:
         more = [*optional_list_programs.STATEMENTS] * may_be_none + [*optional_list_programs.GIVEN] * arguments

@@ -3,8 +3,9 @@
 What torch runs is compiled and equal, or refused by name (E305); nothing else happens. `PYTHONPATH=tests/support python
 tests/fuzz/in_place/test_in_place.py 0 20000` runs more of them and prints what became of them; `rebinds` behind the
 numbers has blocks bind names anew to what shares memory, and `nested` has lists of lists (`nested_list_programs.py`),
-with `given` of lengths that nobody knows. With `optional` variables may be None, and with `arguments` what a program
-was given goes into its lists (`optional_programs.py`, `optional_list_programs.py`).
+with `given` of lengths that nobody knows. `grown` has lists that elements make longer (`grown_list_programs.py`). With
+`optional` variables may be None, and with `arguments` what a program was given goes into its lists
+(`optional_programs.py`, `optional_list_programs.py`).
 """
 
 from __future__ import annotations
@@ -58,6 +59,11 @@ def test_what_lists_of_lists_hold_is_moved_and_written() -> None:
 def test_lists_of_unknown_lengths_are_not_misread() -> None:
     """Of these many are refused: what an index means is known only when it runs."""
     assert outcomes(range(some(160)), "nested", "given")["equal"] >= some(160) // 10
+
+
+def test_what_elements_make_longer_is_written() -> None:
+    found = outcomes(range(some(160)), "grown")
+    assert found["refused"] <= 2 * REFUSED_AT_MOST * found["equal"]
 
 
 @pytest.mark.parametrize("options", [("optional",), ("optional", "nested")])
