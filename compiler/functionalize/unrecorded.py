@@ -128,3 +128,12 @@ def may_carry(type: Type) -> bool:
     if isinstance(type, OptionalType | ListType):
         return may_carry(type.element)
     return is_differentiable(type)
+
+
+def carries_gradients(type: Type) -> bool:
+    """Whether gradients flow through every tensor of an argument or a result. Types are shallow, so this recurses."""
+    if isinstance(type, TupleType):
+        return all(map(carries_gradients, type.elements))
+    while isinstance(type, OptionalType | ListType):
+        type = type.element
+    return not isinstance(type, TupleType) or not may_carry(type)

@@ -12,6 +12,7 @@ from ...compiler.autodiff.flatten import leaves, rebuilt
 from ...compiler.autodiff.gradient import residuals_of
 from ...compiler.autodiff.joint import gradient_graph
 from ...compiler.autodiff.reach import require_reach
+from ...compiler.functionalize.unrecorded import carries_gradients
 from ...compiler.ir.graph import Callee
 from ...compiler.recompute import Policy
 from ...compiler.recompute import policy as as_policy
@@ -67,8 +68,9 @@ def vjp(
     where kernels in C run, and the pullback is called once. Refused (RuntimeFailure R002) where one is still used: a
     result, another argument or another step of the backward lies there or reads it. Op by op nothing is donated.
 
-    Raises RuntimeFailure for data that does not fit, CompileError (E408) where an op has no gradient and (E410) where a
-    budget is less than must be kept, ValueError for an unknown policy.
+    Raises RuntimeFailure for data that does not fit, and (R003) where no gradient flows through an argument that holds
+    tensors, such as a list of tuples; CompileError (E408) where an op has no gradient and (E410) where a budget is less
+    than must be kept, ValueError for an unknown policy.
     """
     _check_function(function, "gs.vjp")
     donated = [_position(function, number) for number in _numbers(donate_argnums)]
@@ -78,6 +80,7 @@ def vjp(
         found: tuple[Any, Pullback] | None = function.gradient_calls(*args)
         if found is not None:
             return found
+    _require_gradients(function)
     derivatives = derivatives_of(function)
     chosen = None if policy is None else as_policy(policy)
     differentiated: Differentiated | RecordedFunction | CDifferentiated
@@ -96,6 +99,15 @@ def vjp(
         _keep_by_kernels(function, derivatives, differentiated, (values, len(args)))
     results = [to_user(output, make) for output in rebuilt(iter(outputs), derivatives.output_types)]
     return (results[0] if len(results) == 1 else tuple(results)), pullback
+
+
+def _require_gradients(function: Function) -> None:
+    """RuntimeFailure where no gradient flows through an argument that holds tensors: better than to leave it out."""
+    for argument in function.schema.arguments:
+        if not carries_gradients(argument.type):
+            message = f"argument '{argument.name}': no gradient flows through a {argument.type}"
+            note = "pass tensors, lists of them, or tuples of both; or ask `gs.grad` for the others by `argnums`"
+            raise RuntimeFailure("R003", function.title, message, span=function.graph.span, notes=[note])
 
 
 def _pullback(

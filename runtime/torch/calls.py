@@ -11,9 +11,9 @@ import torch
 
 from ...compiler.autodiff.flatten import leaves, rebuilt
 from ...compiler.autodiff.unrecorded import Unrecorded
-from ...compiler.functionalize.unrecorded import may_carry
+from ...compiler.functionalize.unrecorded import carries_gradients
 from ...compiler.ir.graph import Callee, Graph
-from ...compiler.types.types import ListType, OptionalType, TupleType, Type
+from ...compiler.types.types import TupleType
 from ..execution.binding import Binder
 from ..execution.compiled import Compiled
 from ..execution.differentiated import CompiledGraph
@@ -54,8 +54,8 @@ class TorchCalls:
         self._takes_lists = False
         """Whether calls with lists are told apart: once one had some that are, for it takes time."""
         _CALLS.add(self)
-        self._opaque = [(i, a.name) for i, a in enumerate(function.schema.arguments) if not _carries_gradients(a.type)]
-        self._opaque_results = [r.type for r in function.schema.returns if not _carries_gradients(r.type)]
+        self._opaque = [(i, a.name) for i, a in enumerate(function.schema.arguments) if not carries_gradients(a.type)]
+        self._opaque_results = [r.type for r in function.schema.returns if not carries_gradients(r.type)]
 
     def forget(self) -> None:
         """Drop what was compiled."""
@@ -216,12 +216,3 @@ def forget_calls() -> None:
 
 
 FORGETTING.add(forget_calls)
-
-
-def _carries_gradients(type: Type) -> bool:
-    """Whether gradients flow through every tensor of an argument or a result. Types are shallow, so this recurses."""
-    if isinstance(type, TupleType):
-        return all(_carries_gradients(element) for element in type.elements)
-    while isinstance(type, OptionalType | ListType):
-        type = type.element
-    return not isinstance(type, TupleType) or not may_carry(type)

@@ -56,6 +56,17 @@ def test_torch_tensors_are_not_detached_unseen(text: str) -> None:
     assert f(leaf.detach()) is not None
 
 
+@pytest.mark.parametrize("type", ["List[Tuple[int, Tensor]]", "Tuple[float, List[Tuple[int, Tensor]]]"])
+def test_no_argument_is_left_out(type: str) -> None:
+    """None in its place would say that the output does not depend on it."""
+    f = gs.CompilationUnit(f"def f(x, pairs: {type}):\n    return x.sum()").f
+    pairs = [(1, X)] if type.startswith("List") else (1.0, [(1, X)])
+    with pytest.raises(gs.RuntimeFailure, match=r"R003.*argument 'pairs': no gradient flows through") as caught:
+        gs.vjp(f, X, pairs)
+    assert "ask `gs.grad` for the others" in str(caught.value)
+    np.testing.assert_array_equal(gs.grad(f)(X, pairs), np.ones_like(X))
+
+
 def test_tuples_that_are_there_are_taken_apart() -> None:
     unit = gs.CompilationUnit("""
 def f(x):
