@@ -12,12 +12,15 @@ library there is memory all the same, so that writing them out gains nothing and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from ..ir.graph import Graph
 from ..ir.node import Block, Node, Value, walk
-from ..ops.registry import OPS, Trait
+from ..ops.dims import axes_of
+from ..ops.meta import Meta
+from ..ops.registry import OPS, Op, Trait
 from ..shapes.infer import moves_values
 from ..specialize.settle import settle_shapes
 from ..specialize.straighten import trips_of, write_out
@@ -25,10 +28,14 @@ from ..types.types import is_tensor, leaf_of
 from .borders import is_free
 from .decompose import primitive_definition
 from .elements.table import has_element_rule
+from .planning.reductions import is_reduction, reduction_of
 
 MAX_WRITTEN = 512
 """Ops of all rounds of a loop together, as they stand in its body: what more would save is not worth the time that
 planning and compiling them takes."""
+MAX_ACROSS = 8
+"""Reductions of all rounds together, where each goes over other axes than elements are read along: what a round gives
+goes through memory all the same."""
 
 
 def settle_for_kernels(graph: Graph, arguments: Sequence[Any], **how: bool) -> Mapping[Value, Any]:
@@ -47,18 +54,46 @@ def _write_out_loops(graph: Graph, known: Mapping[Value, Any]) -> bool:
         if any(inner in written for inner in loop.blocks[0].nodes):
             continue
         trips = trips_of(loop, known)
-        if trips is not None and _pays(loop.blocks[0], trips):
+        if trips is not None and _pays(loop.blocks[0], trips, known):
             written.add(loop)
             write_out(loop, trips)
             changed = True
     return changed
 
 
-def _pays(body: Block, trips: int) -> bool:
+def _pays(body: Block, trips: int, known: Mapping[Value, Any]) -> bool:
     nodes = [node for node in walk(body.nodes) if not is_free(node)]
     if trips * len(nodes) > MAX_WRITTEN:
         return False
-    return trips <= 1 or all(map(_stays_in_kernels, nodes))
+    if trips <= 1:
+        return True
+    return all(map(_stays_in_kernels, nodes)) and trips * _across(nodes, known) <= MAX_ACROSS
+
+
+def _across(nodes: Sequence[Node], known: Mapping[Value, Any]) -> int:
+    """How many of the nodes reduce over leading axes alone; none where others go along rows, with which a small tile
+    is held whole."""
+    found = [reduced for node in nodes if (reduced := _reduced_axes(node, known)) is not None]
+    along = [last in axes for axes, last in found]
+    return 0 if any(along) else len(found)
+
+
+def _reduced_axes(node: Node, known: Mapping[Value, Any]) -> tuple[Collection[int], int] | None:
+    """The axes over which a node reduces, and the last axis; None where it reduces nothing, or over unknown ones."""
+    op = OPS.of(node.schema)
+    operand = known.get(node.inputs[0]) if node.inputs else None
+    if op is None or not isinstance(operand, Meta) or operand.rank < 2:
+        return None
+    reduction = reduction_of(node, known)
+    if reduction is not None:
+        return (reduction.dims, operand.rank - 1) if reduction.dims else None
+    dims = [known.get(v) for a, v in zip(op.schema.arguments, node.inputs, strict=True) if a.name == "dim"]
+    is_made_of_one = (
+        not op.has(Trait.POINTWISE | Trait.VIEW | Trait.SHAPE_ONLY) and primitive_definition(op) is not None
+    )
+    if not is_made_of_one or not dims or not isinstance(dims[0], int | list):
+        return None
+    return axes_of(dims[0], operand.rank), operand.rank - 1
 
 
 def _stays_in_kernels(node: Node) -> bool:
@@ -71,9 +106,29 @@ def _stays_in_kernels(node: Node) -> bool:
         return node.kind not in ("prim::Loop", "prim::CallFunction") and not (
             node.kind == "prim::If" and _is_read(node.inputs[0])
         )
-    if moves_values(op) or op.has(Trait.POINTWISE | Trait.REDUCTION | Trait.VIEW | Trait.SHAPE_ONLY | Trait.RANDOM):
-        return True
-    return not any(map(_holds_tensor, node.outputs)) or has_element_rule(op) or primitive_definition(op) is not None
+    return not any(map(_holds_tensor, node.outputs)) or _is_by_kernels(op)
+
+
+@cache
+def _is_by_kernels(op: Op) -> bool:
+    """Whether kernels compute what an op gives: as it is, or all that it is made of. A convolution of one dimension is
+    made of one of the library's, and a scan, which combines elements too, is no reduction of a kernel's."""
+    pending, seen = [op], {op}
+    while pending:
+        one = pending.pop()
+        if moves_values(one) or one.has(Trait.POINTWISE | Trait.VIEW | Trait.SHAPE_ONLY | Trait.RANDOM):
+            continue
+        if is_reduction(one) or has_element_rule(one):
+            continue
+        made_of = primitive_definition(one)
+        if made_of is None:
+            return False
+        for node in made_of.graph.all_nodes():
+            found = OPS.of(node.schema)
+            if found is not None and found not in seen and any(map(_holds_tensor, node.outputs)):
+                seen.add(found)
+                pending.append(found)
+    return True
 
 
 def _is_read(value: Value) -> bool:

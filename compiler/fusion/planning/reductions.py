@@ -11,6 +11,7 @@ from ...ir.node import Node, Value
 from ...kernel_ir.kernel import POSITIONS, Combine
 from ...ops.dims import axes_of
 from ...ops.meta import Meta, is_known
+from ...ops.registry import Op
 from ...types.dtypes import BOOL, FLOAT32, INT64, DType
 
 MIN_ROWS = 32
@@ -42,6 +43,11 @@ class Reduction:
     times: int = 1
     copies: bool = False
     """Whether a sum of one element is that element: another adds it to 0, where it is not zero's sign that counts."""
+
+
+def is_reduction(op: Op) -> bool:
+    """Whether kernels know an op as a reduction, whatever its arguments are."""
+    return op.schema.base_name in _RULES
 
 
 def reduction_of(node: Node, known: Mapping[Value, Any]) -> Reduction | None:

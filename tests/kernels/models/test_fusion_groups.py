@@ -129,6 +129,25 @@ def test_rounds_between_which_there_is_memory_stay(ops: int) -> None:
     assert any("a loop of 4 rounds" in line for line in listing.outline)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.cumsum(x, 1) * 0.1",
+        "torch.conv1d(x[None], k, padding=1)[0]",
+        "torch.inner(x, x) @ x",
+        "torch.tensordot(x, k[:, :, 0], dims=1)",
+        "x - torch.logsumexp(x, 0)",
+        "x * x.amax(0)",
+    ],
+)
+def test_rounds_that_the_library_parts_have_the_kernels_of_one(line: str) -> None:
+    """An op that is made of one of the library's, or is no kernel's reduction; one along which nothing else is read."""
+    cu = unit(f"def f(x, k, n: int):\n    for i in range(n):\n        x = torch.tanh({line})\n    return x.sum()\n")
+    square, window = _drawn(8, 8), _drawn(8, 8, 3)
+    few, many = (texts(cu.f.kernels(square, window, rounds)) for rounds in (12, 96))
+    assert few == many
+
+
 def test_what_fails_in_a_group_is_told_as_the_interpreter_tells_it() -> None:
     cu = unit("""
 def f(x, w, n: int):
