@@ -79,7 +79,7 @@ class Graphed:
     def __call__(self, *args: Any) -> Any:
         """The results, in the memory of the graph."""
         from ..torch.graphs import inputs
-        from ..torch.node import is_transformed
+        from ..torch.recorded.node import is_transformed
 
         leaves, structure = inputs.into_leaves(args)
         key = None if is_transformed() else inputs.kind_of_call(leaves, structure)

@@ -12,8 +12,9 @@ from typing import Any, Protocol
 import torch
 
 from ...compiler.fusion.unasked import float_key
-from .node import KeptPlaces, StepCall
 from .places import NestedPlaces, TensorPlace, leaves_of, moved, places, put_together, take_apart
+from .recorded.kept_places import KeptPlaces
+from .recorded.node import StepCall, run_program
 from .second_derivatives import KeptArguments
 from .tensors import kind_of_gradient
 
@@ -129,7 +130,9 @@ class CallLayout:
             captures += moved([call.outputs[i] for i in call.step.captured_outputs], row, saved)
             key = key_of_captures(captures, seeds)
         given = None if call.step.pullback is None else KeptArguments.of(call.arguments, tensors)
-        kept = ListedPlaces(call.step, captures, self._vjps, self._arguments, self._metadata, self._shapes, (), given)
+        kept = ListedPlaces(
+            call.step, run_program, captures, self._vjps, self._arguments, self._metadata, self._shapes, (), given
+        )
         kept.frozen, kept.direct, kept.by_list = key, self.direct, gradients
         ctx.kept = kept
         return kept

@@ -25,11 +25,11 @@ from .array_runs import ArrayRun, lists_run, new_kinds, remember
 from .fixed_calls import ListCall
 from .flags import flags_of
 from .kinds import BY_OPS
-from .node import is_transformed, run_program
 from .places import each
 from .prepared import PreparedCall, prepare
 from .products import on_tensors
 from .recent import RecentCalls, signature
+from .recorded.node import is_transformed, run_program
 from .tensors import TensorMemory, check_devices, checked, device_of, has_tangent, requires_grad
 from .tracing import refuse_tracers
 

@@ -15,8 +15,9 @@ from ..settings.modes import TOUCHED, usual_backend
 from .call_layout import CallLayout, Listed, key_of_captures, places_of
 from .devices import DeviceMemory, FixedRun
 from .kinds import is_batch_of_gradients
-from .node import NUMPY_DTYPE, GradscriptFunction, KeptPlaces, StepCall, is_transformed, named
 from .places import NestedPlaces, each, leaves_of, put_together, take_apart
+from .recorded.kept_places import NUMPY_DTYPE, KeptPlaces
+from .recorded.node import GradscriptFunction, StepCall, is_transformed, named
 from .steps import Step, step_of
 from .tensors import is_forward_mode
 

@@ -33,8 +33,9 @@ from .fixed_calls import ListCall
 from .flags import flags_of, gradient_key
 from .kernels import kernel_program
 from .kinds import PLAIN, SYMBOLIC, dispatch_keys, kind_of
-from .node import NUMPY_DTYPE, KeptPlaces, fits, is_transformed, named
 from .places import NestedPlaces, TensorPlace, each
+from .recorded.kept_places import NUMPY_DTYPE, KeptPlaces, fits
+from .recorded.node import is_transformed, named, run_program
 from .second_derivatives import KeptArguments
 from .steps import Step, step_of
 from .tensors import requires_grad
@@ -243,7 +244,9 @@ class NodeCall:
 
     def _kept(self, captures: list[Any], arguments: KeptArguments | None = None) -> KeptPlaces:
         """What the usual node keeps, for what is differentiated in turn and for what goes wrong."""
-        return KeptPlaces(self.step, captures, self._outputs, self._arguments, {}, self._shapes, (), arguments)
+        return KeptPlaces(
+            self.step, run_program, captures, self._outputs, self._arguments, {}, self._shapes, (), arguments
+        )
 
     def _prepare_backward(self, pattern: Hashable, vjps: TorchValues, values: TorchValues) -> PreparedRun | None:
         if len(self._backwards) >= MAX_BACKWARDS:

@@ -14,8 +14,8 @@ from torch.autograd import forward_ad
 from ..kernels.c.library import extension
 from ..settings.modes import TOUCHED, usual_backend
 from .kinds import PLAIN, dispatch_keys
-from .node import is_transformed
 from .prepared import CONSTANTS, PreparedCall, TorchValues
+from .recorded.node import is_transformed
 
 MAX_RECENT = 8
 """Of one function; beyond, the one added first is found the longer way."""

@@ -17,8 +17,8 @@ from ..failures.failure import RuntimeFailure
 from ..tape.programs import program_of
 from ..values.recorded import RecordedCall
 from ..values.unsuitable import Unsuitable
-from .node import run_plainly, run_program
 from .places import each
+from .recorded.node import run_plainly, run_program
 from .tensors import check_devices, checked
 
 

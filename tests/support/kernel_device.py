@@ -16,9 +16,10 @@ from gradscript.compiler.types.open_sizes import Symbols
 from gradscript.runtime.execution.function_executor import forget_compiled
 from gradscript.runtime.face import function, transforms
 from gradscript.runtime.kernels.runner import KernelGraph, KernelGroup
-from gradscript.runtime.torch import calls, node
+from gradscript.runtime.torch import calls
 from gradscript.runtime.torch.devices import DeviceRunner, register_runner
 from gradscript.runtime.torch.kinds import SYMBOLIC, is_batched
+from gradscript.runtime.torch.recorded import node
 from gradscript.runtime.torch.tensors import tensors_in
 from gradscript.runtime.values.arrays import any_torch
 from gradscript.runtime.values.torch_dtypes import tensor_of

@@ -7,7 +7,7 @@ from typing import Any
 import gradscript as gs
 import pytest
 import torch
-from gradscript.runtime.torch import node
+from gradscript.runtime.torch.recorded import node
 from torch.autograd.functional import jacobian
 from torch.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 from torch_programs import CASES, UNIT, draw

@@ -34,8 +34,9 @@ from ...failures.failure import RuntimeFailure
 from ...settings.random import local_seed, next_seed
 from ...tape.programs import program_of
 from ..kinds import SYMBOLIC, is_recorded, kind_of
-from ..node import fits, pattern_of_tensor, run_plainly, run_program
 from ..places import each
+from ..recorded.kept_places import fits, pattern_of_tensor
+from ..recorded.node import run_plainly, run_program
 from ..symbolic import Untraceable
 from .fakes import ShapeRun, abstract
 from .schemas import schema_text, type_text, unique

@@ -10,8 +10,8 @@ import torch
 from ....compiler.ir.graph import backward_of
 from ..array_runs import SingleLevelFunction
 from ..kinds import has_dispatch, is_batch_of_gradients
-from ..node import is_transformed, named, note_source
 from ..places import NestedPlaces, TensorPlace, places, put_together, take_apart
+from ..recorded.node import is_transformed, named, note_source
 from ..symbolic import Untraceable
 from ..tracing import leave_to_python
 from .halves import Halves

@@ -30,8 +30,8 @@ from ...tape.programs import program_of
 from ..array_runs import dispatch, quicken
 from ..calls import TorchCalls
 from ..kinds import PLAIN, has_dispatch, is_recorded
-from ..node import run_plainly
 from ..places import each, take_apart
+from ..recorded.node import run_plainly
 from ..symbolic import OpsRun, is_batchable
 from ..tensors import checked, has_tangent, requires_grad
 from .compile_keys import CompileKey

@@ -1,0 +1,1 @@
+"""Calls as torch's autograd records them: the node, what it keeps, and the gradients that are made of that."""
