@@ -68,9 +68,9 @@ def vjp(
     where kernels in C run, and the pullback is called once. Refused (RuntimeFailure R002) where one is still used: a
     result, another argument or another step of the backward lies there or reads it. Op by op nothing is donated.
 
-    Raises RuntimeFailure for data that does not fit, and (R003) where no gradient flows through an argument that holds
-    tensors, such as a list of tuples; CompileError (E408) where an op has no gradient and (E410) where a budget is less
-    than must be kept, ValueError for an unknown policy.
+    Raises RuntimeFailure for data that does not fit, and (R003) where no gradient flows through an argument on which
+    the output depends, such as a list of tuples; CompileError (E408) where an op has no gradient and (E410) where a
+    budget is less than must be kept, ValueError for an unknown policy.
     """
     _check_function(function, "gs.vjp")
     donated = [_position(function, number) for number in _numbers(donate_argnums)]
@@ -80,7 +80,6 @@ def vjp(
         found: tuple[Any, Pullback] | None = function.gradient_calls(*args)
         if found is not None:
             return found
-    _require_gradients(function)
     derivatives = derivatives_of(function)
     chosen = None if policy is None else as_policy(policy)
     differentiated: Differentiated | RecordedFunction | CDifferentiated
@@ -89,6 +88,7 @@ def vjp(
     else:
         values = function.bind(args, kwargs)
         differentiated = _differentiated(function, derivatives, values, chosen, donated)
+    _require_gradients(function, values)
     flat = leaves(values, derivatives.input_types)
     parameters = enumerate(function.schema.arguments)
     given_arguments = [i for i, parameter in parameters if i < len(args) or parameter.name in kwargs]
@@ -101,10 +101,10 @@ def vjp(
     return (results[0] if len(results) == 1 else tuple(results)), pullback
 
 
-def _require_gradients(function: Function) -> None:
-    """RuntimeFailure where no gradient flows through an argument that holds tensors: better than to leave it out."""
-    for argument in function.schema.arguments:
-        if not carries_gradients(argument.type):
+def _require_gradients(function: Function, values: Sequence[Any]) -> None:
+    """RuntimeFailure where the output depends on an argument that holds tensors and through which no gradient flows."""
+    for argument, given, value in zip(function.schema.arguments, function.graph.inputs, values, strict=True):
+        if value is not None and given.use_count and not carries_gradients(argument.type):
             message = f"argument '{argument.name}': no gradient flows through a {argument.type}"
             note = "pass tensors, lists of them, or tuples of both; or ask `gs.grad` for the others by `argnums`"
             raise RuntimeFailure("R003", function.title, message, span=function.graph.span, notes=[note])

@@ -12,6 +12,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from ...compiler.ops.families.conversion import CONVERSIONS
+from ...compiler.ops.families.language import control
 from ...compiler.ops.families.language.control import fit_gradients, grad_list, is_gradient_there, no_grads
 from ...compiler.ops.registry import OPS
 from ...compiler.types.dtypes import DEFAULT_FLOAT
@@ -127,6 +128,20 @@ def _scalar_seed(output: torch.Tensor) -> torch.Tensor:
 
 
 # --- sums of gradients ---
+
+
+def grad_add_item(
+    gradients: list[Any] | None, gradient: Any, index: int, count: int, plus: control.GradientPlus = add
+) -> Any:
+    """As on arrays."""
+    return control.grad_add_item(gradients, gradient, index, count, plus)
+
+
+def add_item_in_place(
+    gradients: list[Any] | None, gradient: Any, index: int, count: int, plus: control.GradientPlus = add
+) -> Any:
+    """As on arrays, into the list itself."""
+    return control.add_item_in_place(gradients, gradient, index, count, plus)
 
 
 def grad_add_slice(
@@ -288,6 +303,7 @@ FORMS: dict[str, TorchForm] = {
     "prim::no_grads": no_grads,
     "prim::grad_defined": is_gradient_there,
     "prim::scalar_seed": _scalar_seed,
+    "prim::grad_add_item": grad_add_item,
     "prim::grad_add_select": grad_add_select,
     "prim::grad_add_slice": grad_add_slice,
     "prim::grad_add_product": grad_add_product,

@@ -56,15 +56,29 @@ def test_torch_tensors_are_not_detached_unseen(text: str) -> None:
     assert f(leaf.detach()) is not None
 
 
-@pytest.mark.parametrize("type", ["List[Tuple[int, Tensor]]", "Tuple[float, List[Tuple[int, Tensor]]]"])
-def test_no_argument_is_left_out(type: str) -> None:
+@pytest.mark.parametrize(
+    ("type", "read"),
+    [
+        ("List[Tuple[int, Tensor]]", "pairs[0][1].sum()"),
+        ("Optional[Tuple[int, Tensor]]", "(pairs[1].sum() if pairs is not None else x.sum())"),
+    ],
+)
+def test_no_argument_is_left_out(type: str, read: str) -> None:
     """None in its place would say that the output does not depend on it."""
-    f = gs.CompilationUnit(f"def f(x, pairs: {type}):\n    return x.sum()").f
-    pairs = [(1, X)] if type.startswith("List") else (1.0, [(1, X)])
+    source = f"""
+def used(x, pairs: {type}):
+    return x.sum() + {read}
+
+def other(x, pairs: {type}):
+    return x.sum()
+"""
+    unit = gs.CompilationUnit(source)
+    pairs = [(1, X)] if type.startswith("List") else (1, X)
     with pytest.raises(gs.RuntimeFailure, match=r"R003.*argument 'pairs': no gradient flows through") as caught:
-        gs.vjp(f, X, pairs)
+        gs.vjp(unit.used, X, pairs)
     assert "ask `gs.grad` for the others" in str(caught.value)
-    np.testing.assert_array_equal(gs.grad(f)(X, pairs), np.ones_like(X))
+    np.testing.assert_array_equal(gs.grad(unit.used)(X, pairs), np.ones_like(X))
+    assert gs.vjp(unit.other, X, pairs)[1](1.0)[1] is None
 
 
 def test_tuples_that_are_there_are_taken_apart() -> None:

@@ -14,7 +14,6 @@ import numpy as np
 from ....compiler.fusion.unasked import is_unasked
 from ....compiler.ir.graph import Graph
 from ....compiler.ir.node import Node
-from ....compiler.ops.families.language.control import add_item_in_place, grad_add_item
 from ....compiler.ops.meta import is_known
 from ....compiler.ops.registry import OPS, Op, Trait
 from ....compiler.shapes.infer import infer, moves_values
@@ -34,7 +33,7 @@ _SETTLED = ("prim::MaterializeGrad", "prim::Loop")
 """Nodes that are none of an op, of which shapes tell what they give: a copy of what a loop begins with is one."""
 _LISTS = {kind for kind in STRUCTURAL if kind not in (*_SUMS, *_SETTLED)}
 _APPENDED = WRITES["aten::append.t"]
-_ITEMS = (add_item_in_place, grad_add_item)
+_ADDS_ITEM = "prim::grad_add_item"
 """What takes a list of gradients apart, and adds to one."""
 GradientSum = Callable[[Any, Any, Callable[[Any, Any], Any]], Any]
 
@@ -101,7 +100,7 @@ class Recording(Generic[L]):
             return lambda *values: self._group(function, values)
         if node.kind in _SUMS:
             return lambda left, right: self._added(left, right, self._plus)
-        if function in _ITEMS:
+        if node.kind == _ADDS_ITEM:
             return lambda *values: function(*values, plus=self._plus)
         return lambda *values: self._evaluate(node, function, values)
 
