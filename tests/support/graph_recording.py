@@ -19,6 +19,7 @@ from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.kernel_ir.interpret import run_kernel
 from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.types.open_sizes import Symbols
+from gradscript.runtime.execution.function_executor import forget_compiled
 from gradscript.runtime.kernels import program, runner
 from gradscript.runtime.kernels.runner import KernelGraph, KernelGroup
 from gradscript.runtime.kernels.triton.kernel import TritonKernel, within_int64
@@ -202,6 +203,8 @@ def graph_device(monkeypatch: pytest.MonkeyPatch, *, by_address: bool = False) -
         found.launch(kernel, tensors, numbers, stream)
 
     with kernel_device(monkeypatch, _ExactGraph), monkeypatch.context() as patch:
+        # Lists of launches hold what launched them: what an earlier device did would be no part of a graph of this one.
+        forget_compiled()
         patch.setattr(TritonKernel, "launch", launch)
         if by_address:
             patch.setattr(TritonKernel, "direct", lambda kernel, aligned: _direct(found, kernel, aligned))
