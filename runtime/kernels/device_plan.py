@@ -24,13 +24,13 @@ from ..plans.plan import ExecutionPlan
 from ..values.torch_dtypes import torch_dtypes
 from .failure import KernelFailure
 from .groups import FusionPlanner, GroupRunner
-from .torch_forms import add_item_in_place, add_product_in_place, add_select_in_place, add_slice_in_place
+from .torch_forms import add_product_in_place, add_select_in_place, add_slice_in_place, add_tensor_in_place
 from .torch_ops import constant_tensor, op_function
 
 _CONTROL = ("prim::If", "prim::Loop", "prim::GradOf")
 _WRITES: dict[str, NodeFunction] = {
     "aten::append.t": WRITES["aten::append.t"],
-    "prim::grad_add_item": add_item_in_place,
+    "prim::grad_add_item": add_tensor_in_place,
     "prim::grad_add_select": add_select_in_place,
     "prim::grad_add_slice": add_slice_in_place,
     "prim::grad_add_product": add_product_in_place,

@@ -130,14 +130,14 @@ def _scalar_seed(output: torch.Tensor) -> torch.Tensor:
 # --- sums of gradients ---
 
 
-def grad_add_item(
+def _grad_add_item(
     gradients: list[Any] | None, gradient: Any, index: int, count: int, plus: control.GradientPlus = add
 ) -> Any:
     """As on arrays."""
     return control.grad_add_item(gradients, gradient, index, count, plus)
 
 
-def add_item_in_place(
+def add_tensor_in_place(
     gradients: list[Any] | None, gradient: Any, index: int, count: int, plus: control.GradientPlus = add
 ) -> Any:
     """As on arrays, into the list itself."""
@@ -303,7 +303,7 @@ FORMS: dict[str, TorchForm] = {
     "prim::no_grads": no_grads,
     "prim::grad_defined": is_gradient_there,
     "prim::scalar_seed": _scalar_seed,
-    "prim::grad_add_item": grad_add_item,
+    "prim::grad_add_item": _grad_add_item,
     "prim::grad_add_select": grad_add_select,
     "prim::grad_add_slice": grad_add_slice,
     "prim::grad_add_product": grad_add_product,
