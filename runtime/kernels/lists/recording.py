@@ -20,6 +20,7 @@ from ....compiler.shapes.infer import infer, moves_values
 from ....compiler.types.types import is_tensor, leaf_of
 from ....lang.light_dataclasses import replace
 from ...plans.interpreter import run_plan
+from ...plans.node_evaluation import is_default
 from ...plans.operations import STRUCTURAL, WRITES
 from ...plans.plan import BINARY, GENERAL, SPREAD, UNARY, Callees, ExecutionPlan
 from ...settings.seeds_in_memory import SeedInMemory
@@ -182,7 +183,8 @@ class Recording(Generic[L]):
             return
         if not writes and not self._is_settled(node, op, values):
             raise Unlisted
-        row.evaluated(function, values, result, op)
+        # What a function has built in, such as an `alpha`, is no part of these values: they alone are not the op's.
+        row.evaluated(function, values, result, op if op is not None and _are_all(node, op, len(values)) else None)
 
     def _is_settled(self, node: Node, op: Op | None, values: Sequence[Any]) -> bool:
         """Whether the shapes of what a node makes follow from those of what it is given."""
@@ -225,6 +227,12 @@ class _WrappedCallees:
     def plan(self, graph: Graph) -> ExecutionPlan:
         """The plan of a graph."""
         return self._recording._wrapped(self._callees.plan(graph))
+
+
+def _are_all(node: Node, op: Op, count: int) -> bool:
+    """Whether the first operands, so many, say what a node does: the others are what they are where left out."""
+    rest = zip(op.schema.arguments[count:], node.inputs[count:], strict=False)
+    return all(is_default(value, argument.default) for argument, value in rest)
 
 
 def _gives_tensors(node: Node) -> bool:

@@ -66,6 +66,14 @@ def tied(x, w, ws: List[Tensor], a: float, b: float, n: int):
         h = torch.tanh(x @ w + h @ w + h * ws[i % len(ws)])
         x = x.t().contiguous().t()
     return h, x.t(), w.t() @ w
+
+def steps_of_momentum(x, w, ws: List[Tensor], a: float, b: float, n: int):
+    moved, momentum = [x * 1, ws[0] * 1], [x * b, x * 0]
+    for p, m in zip(moved, momentum):
+        m.mul_(0.9).add_(p, alpha=0.1)
+        p.sub_(m, alpha=2)
+        p.add_(m)
+    return moved[0] * a, moved[1], momentum[0] * b, momentum[1] @ w
 """
 NAMES = [line.split("(")[0].removeprefix("def ") for line in FLOATS.splitlines() if line.startswith("def ")]
 
