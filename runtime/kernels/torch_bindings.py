@@ -14,13 +14,14 @@ import numpy as np
 import torch
 
 from ...compiler.ops.arrays import Array
+from ...compiler.ops.families.nn.window_shapes import expanded
 from ...compiler.ops.registry import Op, Trait
 from ...compiler.types.types import ListType, OptionalType, Type, is_tensor
 from ..values.torch_dtypes import dtypes_of_torch, tensor_of
 from .c.memory.bare import BoundOp
 from .torch_ops import is_of_torch, op_function
 
-_MODULES = (torch._C._VariableFunctions, torch._C._nn)
+_MODULES = (torch._C._VariableFunctions, torch._C._nn, torch._C._linalg, torch._C._special)
 _NOT_AS_OURS = frozenset(
     f"aten::{name}"
     for name in (
@@ -107,7 +108,50 @@ def _putting(arguments: Sequence[Any]) -> tuple[Callable[..., Any], Sequence[int
     return None if _indexing(arguments) is None else (torch.Tensor.index_put, (0, 1, 2, 3))
 
 
-_OWN = {"aten::index": _indexing, "aten::index_put": _putting}
+def _convolving_back(arguments: Sequence[Any]) -> tuple[Callable[..., Any], Sequence[int]] | None:
+    """A convolution's gradient by its input: transposed, in half of the time of what gives it among others."""
+    size, weight, grad, stride, padding, dilation, groups = arguments
+    rank = weight.ndim - 2
+    if grad.ndim != weight.ndim:
+        return None
+    steps, pad, spread = (expanded(sizes, rank) for sizes in (stride, padding, dilation))
+    rest = [
+        whole - (places - 1) * step + 2 * p - d * (width - 1) - 1
+        for whole, places, step, p, d, width in zip(
+            size[2:], grad.shape[2:], steps, pad, spread, weight.shape[2:], strict=True
+        )
+    ]
+
+    def run(_size: Any, weight: Any, grad: Any, *_how: Any) -> Any:
+        return _convolution(grad, weight, None, steps, pad, spread, True, rest, groups)
+
+    return run, range(len(arguments))
+
+
+def _weighing(arguments: Sequence[Any]) -> tuple[Callable[..., Any], Sequence[int]] | None:
+    """The one by its weight, of whose elements nothing depends: one stands for all."""
+    input, size, grad, stride, padding, dilation, groups = arguments
+    rank = len(size) - 2
+    if not input.ndim == grad.ndim == len(size):
+        return None
+    steps, pad, spread = (expanded(sizes, rank) for sizes in (stride, padding, dilation))
+    nothing, zeros, mask = _as_torch(np.zeros((), grad.dtype)).expand(*size), [0] * rank, [False, True, False]
+
+    def run(input: Any, _size: Any, grad: Any, *_how: Any) -> Any:
+        return _back(grad, input, nothing, None, steps, pad, spread, False, zeros, groups, mask)[1]
+
+    return run, range(len(arguments))
+
+
+_convolution = torch._C._VariableFunctions.convolution
+_back = torch.ops.aten.convolution_backward.default
+
+_OWN = {
+    "aten::index": _indexing,
+    "aten::index_put": _putting,
+    "gs::conv_input": _convolving_back,
+    "gs::conv_weight": _weighing,
+}
 
 
 def _may_hold_tensor(type: Type) -> bool:

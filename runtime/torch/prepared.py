@@ -105,11 +105,11 @@ class NodeCall:
         outputs = enumerate(step.captured_outputs, len(step.captured_inputs))
         self._computed_numbers = [(n, i) for n, i in outputs if i not in place]
         self._has_numbers = bool(self._numbers or self._computed_numbers)
-        numbers = [(n, step.graph.inputs[i].node) for n, i in self._numbers]
-        numbers += [(n, step.graph.outputs[i].node) for n, i in self._computed_numbers]
-        # Seeds are other ones in each call, and decide nothing.
-        self._seeds = frozenset(n for n, node in numbers if is_random(node))
-        self._settling = [] if device == "cpu" else [n for n, node in numbers if not is_random(node)]
+        kept = [(n, step.graph.inputs[i]) for n, i in self._numbers]
+        kept += [(n, step.graph.outputs[i]) for n, i in self._computed_numbers]
+        # Seeds are other ones in each call, and decide nothing; on the CPU which way a branch went is in the backward's.
+        self._seeds = frozenset(n for n, value in kept if is_random(value.node))
+        self._settling = [n for n, value in kept if value.type == BOOL or (device != "cpu" and n not in self._seeds)]
         self._vjps = [None if i in step.repeated else place[i] for i in step.input_vjps]
         self._outputs: list[NestedPlaces] = [TensorPlace(place[i]) for i in step.input_vjps]
         self._arguments = [TensorPlace(self._tensors.index(i)) for i in step.output_vjps]

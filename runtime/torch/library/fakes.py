@@ -17,6 +17,7 @@ from ....compiler.ir.node import Node
 from ....compiler.ops.meta import UNKNOWN, Meta
 from ....compiler.ops.registry import OPS, Trait
 from ....compiler.passes.inline_functions import inline_functions
+from ....compiler.passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ....compiler.shapes.infer import infer
 from ...kernels.device_plan import DevicePlanner, is_walked
 from ...kernels.torch_ops import is_of_torch, without_autocast
@@ -45,6 +46,8 @@ class ShapeRun:
         """With what is called in it: no op of it is to stay unseen."""
         copied = self._given.plain_copy()
         inline_functions(copied)
+        # Products for gradients that nobody asked for would be counted.
+        eliminate_dead_code(copied)
         return in_ops_of_torch(copied, draws=False)
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:

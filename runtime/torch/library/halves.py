@@ -288,6 +288,7 @@ class Halves:
         defined = [n for n, i in enumerate(self.gradients) if wanted[n] and i not in whole.undefined]
         graph: Graph = whole.graph.copy()
         graph.body.ret.replace_inputs([graph.outputs[self.gradients[n]] for n in defined])
+        eliminate_dead_code(graph)
         return CompiledGraph(graph, backward_of(self.name)), defined
 
     @cached_property

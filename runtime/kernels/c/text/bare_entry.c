@@ -120,18 +120,36 @@ static PyObject *torchs(void *given, Py_ssize_t slot)
     return Py_NewRef(run->tensors[slot]);
 }
 
-/* Whether what a call of the library's gave is what it gave when it was planned, with its elements in order. */
-static int is_as_planned(const BareRun *run, const Made *made, PyObject *tensor, gs_tensor *told)
+/* Whether what a call of the library's gave is what it gave when it was planned: NO, OTHERWISE with its elements in another
+   order, or AS_PLANNED. */
+enum { NO, OTHERWISE, AS_PLANNED };
+
+static int told_of(const BareRun *run, const Made *made, PyObject *tensor, gs_tensor *told)
 {
-    if (run->torch->exchange->tensor_of_object(tensor, told) || told->device.kind != DLPACK_CPU) return 0;
-    if (told->ndim != made->ndim || told->dtype.code != made->code) return 0;
-    if (told->dtype.bits != 8 * PyDataType_ELSIZE((PyArray_Descr *)made->dtype)) return 0;
+    if (run->torch->exchange->tensor_of_object(tensor, told) || told->device.kind != DLPACK_CPU) return NO;
+    if (told->ndim != made->ndim || told->dtype.code != made->code) return NO;
+    if (told->dtype.bits != 8 * PyDataType_ELSIZE((PyArray_Descr *)made->dtype)) return NO;
     int64_t stride = 1;
+    int found = AS_PLANNED;
     for (int i = made->ndim; i-- > 0; stride *= made->sizes[i]) {
-        if (told->sizes[i] != made->sizes[i]) return 0;
-        if (told->sizes[i] > 1 && told->strides[i] != stride) return 0;
+        if (told->sizes[i] != made->sizes[i]) return NO;
+        if (told->sizes[i] > 1 && told->strides[i] != stride) found = OTHERWISE;
     }
-    return 1;
+    return found;
+}
+
+/* The elements in order; of more than this torch copies them sooner. */
+#define MOST_COPIED 4096
+
+static gs_managed *in_order(const Made *made, const gs_tensor *told)
+{
+    const npy_intp size = PyDataType_ELSIZE((PyArray_Descr *)made->dtype);
+    npy_intp strides[made->ndim + 1];
+    for (int i = 0; i < made->ndim; ++i) strides[i] = (npy_intp)told->strides[i] * size;
+    const View view = {0, 0, *made, strides};
+    gs_managed *managed = new_managed(made);
+    if (managed) copied(managed->tensor.data, (const char *)told->data + told->offset, &view, size);
+    return managed;
 }
 
 static int keep_result(BareRun *run, Py_ssize_t slot, PyObject *tensor)
@@ -146,15 +164,23 @@ static int keep_result(BareRun *run, Py_ssize_t slot, PyObject *tensor)
         run->tensors[slot] = Py_NewRef(tensor);
         return DONE;
     }
-    if (is_as_planned(run, made, tensor, &told)) run->tensors[slot] = Py_NewRef(tensor);
+    const int kind = told_of(run, made, tensor, &told);
+    if (kind == AS_PLANNED) run->tensors[slot] = Py_NewRef(tensor);
+    else if (kind == OTHERWISE && made->nbytes <= MOST_COPIED) {
+        gs_managed *managed = run->made[slot - self->input_count] = in_order(made, &told);
+        if (!managed) return ELSEWHERE;
+        run->pointers[slot] = managed->tensor.data;
+        place_views(run, slot);
+        return DONE;
+    }
     else {
         if (PyErr_Occurred()) PyErr_Clear();
-        PyObject *in_order = PyObject_CallMethod(tensor, "contiguous", NULL);
-        if (!in_order || !is_as_planned(run, made, in_order, &told)) {
-            Py_XDECREF(in_order);
+        PyObject *found = PyObject_CallMethod(tensor, "contiguous", NULL);
+        if (!found || told_of(run, made, found, &told) != AS_PLANNED) {
+            Py_XDECREF(found);
             return ELSEWHERE;
         }
-        run->tensors[slot] = in_order;
+        run->tensors[slot] = found;
     }
     run->pointers[slot] = (char *)told.data + told.offset;
     place_views(run, slot);
