@@ -263,7 +263,11 @@ def quick_call(run: Any, python: Any, rest: Sequence[Any], results: Sequence[int
     if types is None or not isinstance(run, ArrayRun) or run.quick is None:
         return None
     none: dict[str, Any] = dict.fromkeys(
-        ("tensors", "row", "saved_inputs", "saved_outputs", "vjps", "places", "shapes", "numbers", "number_sources"), ()
+        (
+            *("tensors", "row", "saved_inputs", "saved_outputs", "vjps", "places", "shapes"),
+            *("numbers", "number_sources", "marked", "marks"),
+        ),
+        (),
     )
     given = {"apply": None, "arguments": None, "backwards": types.kinds(), **none, **places}
     return types.prepared(python=python, rest=tuple(rest), run=run.quick, results=results, **given)

@@ -6,13 +6,14 @@ the program, and hand torch what the backward needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, TypeAlias
 
 import torch
 
 from ...compiler.analysis.draws import is_random
+from ...compiler.autodiff.marked_results import ResultMark
 from ...compiler.ir.node import Value
 from ...compiler.types.types import BOOL, FLOAT, INT, is_tensor, leaf_of
 from ..execution.compiled import Compiled
@@ -35,7 +36,7 @@ from .kernels import kernel_program
 from .kinds import PLAIN, SYMBOLIC, dispatch_keys, kind_of
 from .places import NestedPlaces, TensorPlace, each
 from .recorded.kept_places import NUMPY_DTYPE, KeptPlaces, fits
-from .recorded.node import is_transformed, named, run_program
+from .recorded.node import NO_MARKS, is_transformed, named, run_program
 from .second_derivatives import KeptArguments
 from .steps import Step, step_of
 from .tensors import requires_grad
@@ -83,7 +84,15 @@ class PlainCall:
 class NodeCall:
     """Of which torch records a node. Its row holds the outputs that are tensors, each once."""
 
-    def __init__(self, device: str, step: Step, fixed: FixedRun, values: TorchValues, rest: TorchValues) -> None:
+    def __init__(
+        self,
+        device: str,
+        step: Step,
+        fixed: FixedRun,
+        values: TorchValues,
+        rest: TorchValues,
+        marks: Mapping[int, ResultMark] = NO_MARKS,
+    ) -> None:
         self.step = step
         self.fixed = fixed
         self._device = device
@@ -92,7 +101,11 @@ class NodeCall:
         distinct = [i for i in tensors if i not in step.repeated]
         place = {i: distinct.index(step.repeated.get(i, i)) for i in tensors}
         self._row = distinct if len(distinct) < len(step.graph.outputs) else None
-        self._results = [place[i] for i in range(step.num_real)]
+        asked = [(place[i], mark) for i, mark in marks.items() if type(mark) is int]
+        # Behind the results stand those marks that a run decides.
+        self._results = [place[i] for i in range(step.num_real - len(asked))]
+        self._asked = asked
+        self._never = {place[i] for i, mark in marks.items() if mark is False}
         self._num_real = sum(i < step.num_real for i in distinct)
         self._is_all_new = all(fixed.is_new[i] for i in distinct)
         self._tensors = [i for i, value in enumerate(values) if isinstance(value, torch.Tensor)]
@@ -107,7 +120,7 @@ class NodeCall:
         self._has_numbers = bool(self._numbers or self._computed_numbers)
         kept = [(n, step.graph.inputs[i]) for n, i in self._numbers]
         kept += [(n, step.graph.outputs[i]) for n, i in self._computed_numbers]
-        # Seeds are other ones in each call, and decide nothing; on the CPU which way a branch went is in the backward's.
+        # Seeds are other ones in each call, and decide nothing. On the CPU the way that a branch went does.
         self._seeds = frozenset(n for n, value in kept if is_random(value.node))
         self._settling = [n for n, value in kept if value.type == BOOL or (device != "cpu" and n not in self._seeds)]
         self._vjps = [None if i in step.repeated else place[i] for i in step.input_vjps]
@@ -136,6 +149,8 @@ class NodeCall:
             saved_inputs=self._at_inputs,
             saved_outputs=self._at_outputs,
             vjps=[-1 if place is None else place for place in self._vjps],
+            marked=[place for place, _ in self._asked],
+            marks=[mark for _, mark in self._asked],
             numbers=[n for n, _ in (*self._numbers, *self._computed_numbers)],
             number_sources=[*[i for _, i in self._numbers], *[-1 - i for _, i in self._computed_numbers]],
             places=self._arguments,
@@ -169,7 +184,9 @@ class NodeCall:
         if not self._is_all_new:
             memory = DeviceMemory(values)
             row = each(row[: self._num_real], memory.owned) + each(row[self._num_real :], memory.shared)
-        without = self._without if self._without is not None else self._find_without(row)
+        fixed = without = self._without if self._without is not None else self._find_without(row)
+        if self._asked:
+            without = [*fixed, *(place for place, mark in self._asked if not results[mark])]
         if without:
             # What a branch that was not taken would have kept is None.
             ctx.mark_non_differentiable(*[row[i] for i in without if row[i] is not None])
@@ -182,7 +199,7 @@ class NodeCall:
             numbers = [(n, values[i]) for n, i in self._numbers]
             ctx.numbers = numbers + [(n, results[i]) for n, i in self._computed_numbers]
         if self.quick is not None and self._is_all_new:
-            self.quick.settle(without)
+            self.quick.settle(fixed)
         return tuple(row)
 
     def arguments(self, values: TorchValues) -> KeptArguments:
@@ -195,7 +212,9 @@ class NodeCall:
         found = [
             i
             for i, tensor in enumerate(row)
-            if TensorPlace(i) not in self._outputs or (tensor is not None and not tensor.is_floating_point())
+            if TensorPlace(i) not in self._outputs
+            or i in self._never
+            or (tensor is not None and not tensor.is_floating_point())
         ]
         self._without = found
         return found
@@ -310,20 +329,27 @@ def prepare(
         return None
     key = gradient_key(values) if _grad_enabled() else ()
     records = True in key
-    if records and program.is_undecided and program.answered(flags_of(values)) is not program:
-        return None
+    if records and program.is_undecided:
+        program = program.answered(flags_of(values))
+        if program.marks and (device != "cpu" or not all(map(_is_one, program.marks.values()))):
+            return None
     by_kernels = device != "cpu" or runs_c()
     step = step_of(kernel_program(program, values, key) if by_kernels else program, key) if records else None
     if (step is None or not step.input_vjps) and has_lists and device == "cpu":
         return None
+    if program.marks and (step is None or not step.input_vjps):
+        return None
     if step is None or not step.input_vjps:
         return _prepared_plainly(function, program, device, values, rest, owns=records or owns, in_order=owns)
     outputs = step.graph.outputs
-    has_others = not all(is_tensor(output.type) for output in outputs[: step.num_real])
+    num_results = step.num_real - len(program.graph.outputs) + program.num_results
+    has_others = not all(is_tensor(output.type) for output in outputs[:num_results])
     # What is saved of a branch is not there where another one was taken.
     # On the CPU a run goes the way of its data, past branches.
-    decided = [i for i, o in enumerate(outputs) if device == "cpu" and _is_decided(o, is_real=i < step.num_real)]
+    decided = [i for i, o in enumerate(outputs) if device == "cpu" and _is_decided(o, is_real=i < num_results)]
     is_nested = has_lists or has_others or any(_may_be_nested(o) for i, o in enumerate(outputs) if i not in decided)
+    if is_nested and program.marks:
+        return None
     if device == "cpu" and is_nested:
         return ListCall(device, step, step.listed_run(), rest) if lists_run() and not owns else None
     fixed = step.array_run(values, in_order=owns) if device == "cpu" else step.on(device).fixed(values)
@@ -331,7 +357,7 @@ def prepare(
         return None
     if is_nested:
         return ListCall(device, step, fixed, rest)
-    return NodeCall(device, step, fixed, values, rest)
+    return NodeCall(device, step, fixed, values, rest, program.marks)
 
 
 def _prepared_plainly(
@@ -353,6 +379,11 @@ def _prepared_plainly(
         return PlainCall(run, rest)
     fixed = step_of(program, (False,) * len(values)).on(device).fixed(values)
     return None if fixed is None else PlainCall(fixed, rest)
+
+
+def _is_one(mark: ResultMark) -> bool:
+    """Whether it is for a whole result."""
+    return not isinstance(mark, tuple)
 
 
 def _is_as_given(value: Any, arg: Any) -> bool:

@@ -232,6 +232,30 @@ def test_flops_are_those_of_the_ops_that_it_is_made_of() -> None:
     assert counter.get_total_flops() >= 3 * 2 * 2 * 4**3
 
 
+def test_flops_of_convolutions_are_those_of_the_gradients_asked_for() -> None:
+    unit = gs.CompilationUnit("""
+def convolved(x, w, v):
+    return torch.nn.functional.conv1d(torch.relu(torch.nn.functional.conv2d(x, w, padding=1).flatten(2)), v)
+""")
+    shapes = ((2, 3, 4, 4), (4, 3, 3, 3), (5, 4, 2))
+
+    def eager(x: Any, w: Any, v: Any) -> Any:
+        functional = torch.nn.functional
+        return functional.conv1d(torch.relu(functional.conv2d(x, w, padding=1).flatten(2)), v)
+
+    def counted(function: Any, needed: tuple[bool, ...]) -> list[int]:
+        given = [torch.randn(s, requires_grad=n) for s, n in zip(shapes, needed, strict=True)]
+        with FlopCounterMode(display=False) as forward:
+            out = function(*given)
+        with FlopCounterMode(display=False) as backward:
+            out.sum().backward()
+        return [forward.get_total_flops(), backward.get_total_flops()]
+
+    op = gs.torch_op(unit.convolved, "flops::convolved")
+    for needed in ((True, True, True), (False, True, False), (False, False, True), (True, False, True)):
+        assert counted(op, needed) == counted(eager, needed)
+
+
 ATTENTION = """
 def biased(q, k, v, b, heads: int):
     n, d = q.size(0), q.size(1)

@@ -263,6 +263,7 @@ typedef struct {
     Places tensors, results;              /* those among the values that go to the node; results among its outputs */
     Places row, saved_inputs, saved_outputs, without; /* results that are outputs; what is saved; outputs that have no gradient */
     Places numbers, number_sources;       /* where numbers stand in what is saved, in order; values, or else, below 0, outputs, -1 first */
+    Places marked, marks;                 /* outputs that have a gradient where a number among the results says so */
     Places vjps, places;                  /* gradients that the backward takes, -1 for none; arguments that it gives one of */
     Shape *shapes;                        /* of those arguments */
 } Prepared;
@@ -388,7 +389,7 @@ static int prepared_traverse(Prepared *self, visitproc visit, void *arg)
 static void prepared_dealloc(Prepared *self)
 {
     PyObject_GC_UnTrack(self);
-    Places *all[] = {&self->numbers, &self->number_sources, &self->tensors, &self->results, &self->row, &self->saved_inputs, &self->saved_outputs, &self->without, &self->vjps, &self->places};
+    Places *all[] = {&self->marked, &self->marks, &self->numbers, &self->number_sources, &self->tensors, &self->results, &self->row, &self->saved_inputs, &self->saved_outputs, &self->without, &self->vjps, &self->places};
     for (Py_ssize_t i = 0; self->shapes && i < self->places.count; ++i) PyMem_Free(self->shapes[i].sizes);
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i) PyMem_Free(all[i]->at);
     PyMem_Free(self->shapes);
@@ -404,11 +405,11 @@ static void prepared_dealloc(Prepared *self)
 static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"python", "apply", "rest", "run", "backwards", "tensors", "results", "row", "saved_inputs", "saved_outputs",
-                            "vjps", "places", "shapes", "arguments", "numbers", "number_sources", NULL};
-    PyObject *numbers, *sources, *python, *apply, *rest, *taken, *run, *backwards, *tensors, *results, *row, *inputs, *outputs, *vjps, *places, *shapes;
+                            "vjps", "places", "shapes", "arguments", "numbers", "number_sources", "marked", "marks", NULL};
+    PyObject *numbers, *sources, *marked, *marks, *python, *apply, *rest, *taken, *run, *backwards, *tensors, *results, *row, *inputs, *outputs, *vjps, *places, *shapes;
     if (!PyArg_ParseTupleAndKeywords(
-            arguments, keywords, "OOO!O!O!OOOOOOOOOOO", names, &python, &apply, &PyTuple_Type, &rest, &RunType, &run,
-            &KindsType, &backwards, &tensors, &results, &row, &inputs, &outputs, &vjps, &places, &shapes, &taken, &numbers, &sources))
+            arguments, keywords, "OOO!O!O!OOOOOOOOOOOOO", names, &python, &apply, &PyTuple_Type, &rest, &RunType, &run,
+            &KindsType, &backwards, &tensors, &results, &row, &inputs, &outputs, &vjps, &places, &shapes, &taken, &numbers, &sources, &marked, &marks))
         return NULL;
     Prepared *self = (Prepared *)type->tp_alloc(type, 0);
     if (!self) return NULL;
@@ -422,6 +423,7 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
     if (read_places(tensors, &self->tensors, 0) || (!self->takes_all && read_places(results, &self->results, 0)) || read_places(row, &self->row, 0)
         || read_places(inputs, &self->saved_inputs, 0) || read_places(outputs, &self->saved_outputs, 0)
         || read_places(numbers, &self->numbers, 0) || read_places(sources, &self->number_sources, -PY_SSIZE_T_MAX)
+        || read_places(marked, &self->marked, 0) || read_places(marks, &self->marks, 0)
         || read_places(vjps, &self->vjps, -1) || read_places(places, &self->places, 0) || read_shapes(shapes, self))
         Py_CLEAR(self);
     return (PyObject *)self;

@@ -8,6 +8,21 @@ static PyObject *name_recorded, *name_gradients, *name_call, *name_given, *name_
 
 /* --- a node --- */
 
+/* The outputs that have no gradient, a tuple. */
+static PyObject *without_gradient(const Prepared *self, PyObject *results, PyObject *row)
+{
+    Py_ssize_t at[self->without.count + self->marked.count + 1];
+    Places places = {self->without.count, at};
+    memcpy(at, self->without.at, (size_t)self->without.count * sizeof *at);
+    for (Py_ssize_t i = 0; i < self->marked.count; ++i) {
+        const Py_ssize_t mark = i < self->marks.count ? self->marks.at[i] : PyList_GET_SIZE(results);
+        const int has_one = mark < PyList_GET_SIZE(results) ? PyObject_IsTrue(PyList_GET_ITEM(results, mark)) : -1;
+        if (has_one < 0) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "a row is shorter than it was");
+        if (!has_one) at[places.count++] = self->marked.at[i];
+    }
+    return TAKEN(row, &places);
+}
+
 /* Tells torch what to keep: the call, and the tensors that its backward takes. */
 static int kept(Prepared *self, PyObject *ctx, PyObject *values, PyObject *results, PyObject *row)
 {
@@ -24,8 +39,8 @@ static int kept(Prepared *self, PyObject *ctx, PyObject *values, PyObject *resul
         Py_XDECREF(numbers);
         if (failed) return -1;
     }
-    if (self->without.count) {
-        PyObject *without = TAKEN(row, &self->without), *mark = without ? PyObject_GetAttr(ctx, name_mark) : NULL;
+    if (self->without.count || self->marked.count) {
+        PyObject *without = without_gradient(self, results, row), *mark = without ? PyObject_GetAttr(ctx, name_mark) : NULL;
         PyObject *marked = mark ? PyObject_Call(mark, without, NULL) : NULL;
         Py_XDECREF(without);
         Py_XDECREF(mark);
