@@ -17,18 +17,20 @@ from functools import cache
 from typing import Any
 
 from ..ir.graph import Graph
-from ..ir.node import Block, Node, Value, walk
+from ..ir.kinds import sources
+from ..ir.node import PARAM, Block, Node, Value, walk
 from ..ops.dims import axes_of
-from ..ops.meta import Meta
+from ..ops.meta import UNKNOWN, Meta, is_known
 from ..ops.registry import OPS, Op, Trait
 from ..shapes.infer import moves_values
 from ..specialize.settle import settle_shapes
 from ..specialize.straighten import trips_of, write_out
-from ..types.types import is_tensor, leaf_of
-from .borders import is_free
+from ..types.types import FLOAT, is_tensor, leaf_of
+from .borders import LIST, is_free
 from .decompose import primitive_definition
 from .elements.table import has_element_rule
 from .planning.reductions import is_reduction, reduction_of
+from .seeds import takes_any_number
 
 MAX_WRITTEN = 512
 """Ops of all rounds of a loop together, as they stand in its body: what more would save is not worth the time that
@@ -67,7 +69,7 @@ def _pays(body: Block, trips: int, known: Mapping[Value, Any]) -> bool:
         return False
     if trips <= 1:
         return True
-    return all(map(_stays_in_kernels, nodes)) and trips * _across(nodes, known) <= MAX_ACROSS
+    return all(_stays_in_kernels(node, known) for node in nodes) and trips * _across(nodes, known) <= MAX_ACROSS
 
 
 def _across(nodes: Sequence[Node], known: Mapping[Value, Any]) -> int:
@@ -96,7 +98,7 @@ def _reduced_axes(node: Node, known: Mapping[Value, Any]) -> tuple[Collection[in
     return axes_of(dims[0], operand.rank), operand.rank - 1
 
 
-def _stays_in_kernels(node: Node) -> bool:
+def _stays_in_kernels(node: Node, known: Mapping[Value, Any]) -> bool:
     """Whether what a node gives can stay in a kernel that computes it, or needs nobody to compute it.
 
     A branch does if the round decides it: what is in its blocks is asked for itself.
@@ -104,9 +106,17 @@ def _stays_in_kernels(node: Node) -> bool:
     op = OPS.of(node.schema)
     if op is None:
         return node.kind not in ("prim::Loop", "prim::CallFunction") and not (
-            node.kind == "prim::If" and _is_read(node.inputs[0])
+            node.kind == "prim::If" and _is_read(node.inputs[0], known)
         )
-    return not any(map(_holds_tensor, node.outputs)) or _is_by_kernels(op)
+    if not any(map(_holds_tensor, node.outputs)):
+        return not _is_taken_from_tensor(op)
+    numbers = [value for i, value in enumerate(node.inputs) if not (_holds_tensor(value) or _comes(op, i, value))]
+    return _is_by_kernels(op) and not any(_is_read(value, known) for value in numbers)
+
+
+def _comes(op: Op, index: int, value: Value) -> bool:
+    """Whether kernels take a number as it comes, whatever it is."""
+    return value.type == FLOAT or takes_any_number(op, index)
 
 
 @cache
@@ -131,19 +141,32 @@ def _is_by_kernels(op: Op) -> bool:
     return True
 
 
-def _is_read(value: Value) -> bool:
-    """Whether a number is one that is read out of a tensor, or computed from such; `x is None` looks into none."""
+def _is_read(value: Value, known: Mapping[Value, Any]) -> bool:
+    """Whether a number is one that is read out of a tensor, or computed from such; `x is None` looks into none.
+
+    Loops and branches hand numbers through, and lists of them. What a backward is given and nobody knows was read too.
+    """
     pending, seen = [value], {value}
     while pending:
-        node = pending.pop().node
-        op = OPS.of(node.schema)
-        if op is None or op.has(Trait.SHAPE_ONLY):
-            continue
-        if any(is_tensor(leaf_of(argument.type)) for argument in op.schema.arguments):
+        one = pending.pop()
+        op = OPS.of(one.node.schema)
+        if one.node.kind == PARAM and one.node.holder is None and not is_known(known.get(one, UNKNOWN)):
             return True
-        pending += [found for found in node.inputs if found not in seen]
-        seen.update(node.inputs)
+        if op is None:
+            came = [*sources(one), *(one.node.inputs if one.node.kind == LIST else ())]
+        elif _is_taken_from_tensor(op):
+            return True
+        else:
+            came = [] if op.has(Trait.SHAPE_ONLY) else one.node.inputs
+        fresh = [found for found in came if found not in seen]
+        pending += fresh
+        seen.update(fresh)
     return False
+
+
+def _is_taken_from_tensor(op: Op) -> bool:
+    """Whether what an op gives, a number, is in a tensor."""
+    return not op.has(Trait.SHAPE_ONLY) and any(is_tensor(leaf_of(argument.type)) for argument in op.schema.arguments)
 
 
 def _holds_tensor(value: Value) -> bool:

@@ -95,6 +95,9 @@ class Group(IterationSpace):
         """The operand that is one element of a tensor, in its register dtype."""
         meta = self.known[value]
         place = tuple(constant(0) if size == 1 else index for index, size in zip(place, meta.shape, strict=True))
+        if not any(index.terms for index in place):
+            # It is there wherever it is asked for: guards of places would have it computed anew for each of them.
+            guards = tuple(guard for guard in guards if guard.index.values)
         key = (value, place, guards)
         found = self.body.memo.get(key)
         if found is None:

@@ -78,6 +78,8 @@ FIELDS: dict[str, Callable[[int], list[Any]]] = {
     "kalman": lambda rounds: [_drawn(rounds, 2), _drawn(3, 3), _drawn(2, 3), _drawn(3, 3), _drawn(2, 2)],
     "early": lambda rounds: [_drawn(4, 6), _each(rounds, 6, 6), _each(rounds, 6, 3), 0.8],
     "pointer": lambda rounds: [_drawn(6, 5), _drawn(5), _drawn(5, 5), _drawn(5, 5), rounds],
+    "neural_gpu": lambda rounds: [_drawn(2, 4, 6), *(_drawn(4, 4, 3) for _ in range(3)), rounds],
+    "viterbi": lambda rounds: [_drawn(rounds + 18, 4), _drawn(4, 4), _drawn(4)],
 }
 
 
@@ -85,6 +87,19 @@ FIELDS: dict[str, Callable[[int], list[Any]]] = {
 def test_rounds_of_programs_of_many_fields_are_compiled_once(name: str) -> None:
     few, more, many = (texts(PROGRAMS[name].kernels(*FIELDS[name](rounds))) for rounds in (6, 24, 96))
     assert few == more == many
+
+
+def test_text_grows_with_what_is_computed_and_not_with_its_square() -> None:
+    """Each round reads one element, so that the gradient of the whole has a case for each, and all need one chain."""
+    cu = unit("""
+def f(x):
+    total = x[0, 0]
+    for i in range(1, x.size(0)):
+        total = torch.logaddexp(total * x[i, 1], x[i, 0])
+    return total
+""")
+    few, many = (max(map(len, texts(cu.f.kernels(_drawn(rounds, 2))))) for rounds in (8, 16))
+    assert many < 2.2 * few
 
 
 def test_words_that_are_translated_are_rounds_and_those_that_are_read_are_a_size() -> None:
