@@ -331,3 +331,21 @@ def test_execution(name: str) -> None:
 
 def results(graph: Graph, arguments: list[Any]) -> list[Any]:
     return run_plan(build_plan(graph), arguments)
+
+
+def test_a_loop_over_what_grows_beside_what_does_not_prints_as_text_that_stays() -> None:
+    text = """\
+def f(x, n: int):
+    l = [x * 1]
+    for i, a in zip(range(n), l):
+        l.append(a * i)
+    for a, row in zip(l, x):
+        a.mul_(row)
+    return l
+"""
+    printed = unparse_unit(compiled(text))
+    again = compiled(printed)
+    assert unparse_unit(again) == printed
+    for n in (0, 1, 3):
+        expected, actual = results(compiled(text)["f"].graph, [X, n]), results(again["f"].graph, [X, n])
+        np.testing.assert_equal(actual, expected)

@@ -160,15 +160,14 @@ _CALLS: dict[str, Callable[[Emitter, ast.Call], Walk]] = {
 
 def follow_length(e: Emitter, loop: Node, iteration: Iteration) -> None:
     """Where the body changes the length of a list that the loop runs over, each round looks whether there is more."""
-    written = [n.inputs[0] for n in walk(loop.blocks[0].nodes) if n.kind == WRITE]
+    # What is written into a tensor changes the length of no list.
+    targets = [n.inputs[0] for n in walk(loop.blocks[0].nodes) if n.kind == WRITE]
+    written = [target for target in targets if not is_tensor(target.type)]
     if not any(may_be_one(target, watched) for target in written for watched in iteration.lists):
         return
     builder, (block,) = e.builder, loop.blocks
     with builder.before(loop):
-        trips = builder.constant(FOREVER)
-        for length in iteration.fixed:
-            trips = builder.op("prim::min.int", trips, length)
-        loop.set_input(0, trips)
+        loop.set_input(0, builder.constant(FOREVER))
         loop.set_input(1, _has_item(builder, iteration, builder.constant(0)))
     with builder.at(block):
         following = builder.op("aten::add.int", block.inputs[0], 1)
@@ -178,8 +177,8 @@ def follow_length(e: Emitter, loop: Node, iteration: Iteration) -> None:
 
 def _has_item(builder: Builder, iteration: Iteration, index: Value) -> Value:
     found: Value | None = None
-    for watched in iteration.lists:
-        has = builder.op("aten::lt.int", index, builder.op("aten::len.t", watched))
+    for length in (*iteration.fixed, *[builder.op("aten::len.t", watched) for watched in iteration.lists]):
+        has = builder.op("aten::lt.int", index, length)
         found = has if found is None else builder.op("aten::__and__.bool", found, has)
     assert found is not None
     return found
