@@ -16,7 +16,7 @@ from ..ir.graph import Graph
 from ..ir.kinds import KindTrait, has
 from ..ir.node import Block, Node, Value
 from ..ops.meta import UNKNOWN, Meta, is_known
-from ..ops.registry import OPS, Trait
+from ..ops.registry import OPS, Op, Trait
 from ..shapes.propagate import ShapeError, propagate_shapes
 from .placements import REPLICATE, SUM, Forbidden, Placement, shard
 from .rules import placed
@@ -38,6 +38,8 @@ _OF_SHAPES = frozenset(
     )
 )
 """Ops whose sizes say what the result's shape is, which is checked beside them."""
+
+_ZEROS = frozenset(("zeros_like", "new_zeros"))
 
 _ELEMENTWISE_LISTS = frozenset(("prim::grad_shapes", "prim::grad_list"))
 """Kinds whose output is a list of tensors that are where those of the first input are."""
@@ -224,8 +226,8 @@ class _PlacementWalk:
         if op is None:
             raise Forbidden("this is computed of whole tensors", node)
         try:
-            if op.has(Trait.SHAPE_ONLY) and not any(p is not None and p.is_partial for p in places):
-                found: Sequence[Any] = [REPLICATE] * len(results)
+            if op.has(Trait.SHAPE_ONLY):
+                found: Sequence[Any] = [_filled(op, places)] * len(results)
             else:
                 found = placed(Site(op, values, places, results))
         except Forbidden as no:
@@ -271,6 +273,12 @@ class _PlacementWalk:
             meta, longer, place = self.known.get(value), self.longer.get(value), self.places[value]
             if isinstance(meta, Meta) and isinstance(place, Placement) and _longer(meta, place) != longer:
                 raise Forbidden("the shape of a part is not that of a part of the whole", node)
+
+
+def _filled(op: Op, places: Sequence[Any]) -> Placement:
+    """Of what takes the shape of tensors alone: the same on each device. Zeros add up to zeros, beside partial sums."""
+    partial = [place for place in places if place is not None and place.is_partial]
+    return partial[0] if partial and op.schema.base_name in _ZEROS else REPLICATE
 
 
 def _holds_tensors(value: Any) -> bool:

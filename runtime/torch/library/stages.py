@@ -73,8 +73,10 @@ def stages_of_backward(halves: Halves, arguments: Sequence[Any]) -> Staged:
         at_vjps.get(i, absent) if v is not None else absent for i, v in zip(gradient.input_vjps, vjps, strict=True)
     ]
     taken += residuals_of(gradient, at_inputs, at_outputs)
-    known = [*values, *_outputs(stages, values)]
-    stages.append(ShardedStage(_written_out(settled(program.graph), [known[i] for i in taken]), tuple(taken)))
+    longer = each(values, _longer)
+    known, known_longer = ([*given, *_outputs(stages, given)] for given in (values, longer))
+    rounds = write_out_rounds(settled(program.graph), *([given[i] for i in taken] for given in (known, known_longer)))
+    stages.append(ShardedStage(rounds, tuple(taken)))
     first = len(values) + len(exchange.computed)
     for n, place in enumerate(defined):
         results[place] = first + n

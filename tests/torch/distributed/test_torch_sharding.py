@@ -71,6 +71,9 @@ def convolved(x, w, b):
 def running(x):
     return x.cumsum(1).tril()
 
+def shifted(x):
+    return torch.roll(x, 1, 1) - torch.flip(x[:, :3], [0]).sum()
+
 def picked(x, i):
     return x.gather(1, i).logsumexp(1)
 
@@ -102,6 +105,7 @@ LAYER_ARGUMENTS: dict[str, Any] = {
     "rows": lambda: [positive(6, 4), torch.tensor([0, 2, 2, 5])],
     "convolved": lambda: [positive(2, 4, 5, 5), positive(6, 4, 2, 2), positive(6)],
     "running": lambda: [positive(4, 6, 6)],
+    "shifted": lambda: [positive(4, 6)],
     "picked": lambda: [positive(4, 6), torch.tensor([[0, 2], [1, 5], [3, 3], [4, 0]])],
     "rotated": lambda: [positive(4, 6, 8)],
     "squared": lambda: [positive(4, 6), positive(4, 6)],
