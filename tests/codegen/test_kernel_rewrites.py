@@ -16,6 +16,7 @@ from gradscript.compiler.kernel_ir.passed_sizes import passed_sizes
 from gradscript.compiler.scheduling.casts import without_round_trips
 from gradscript.compiler.scheduling.choose import choose_schedule
 from gradscript.compiler.scheduling.collapse import collapse_axes
+from gradscript.compiler.scheduling.shares import with_shares_multiplied
 from gradscript.compiler.scheduling.split import ChunkLimits, Unsplittable, split_reductions
 from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT64, DType
 from kernel_building import KernelBuilder
@@ -49,6 +50,14 @@ def test_collapsing_changes_nothing(name: str) -> None:
     assert prod(collapsed.sizes.values()) == prod(kernel.sizes.values())
     assert not any(a.size == 1 and not a.dynamic for a in collapsed.axes)
     _check([collapsed], kernel, 1e-4)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_shares_of_a_softmax_are_products(name: str) -> None:
+    kernel = ALL[name]
+    changed = with_shares_multiplied(kernel)
+    assert (changed != kernel) == ("softmax" in name), name
+    _check([changed], kernel, 1e-4)
 
 
 @pytest.mark.parametrize("name", ALL)

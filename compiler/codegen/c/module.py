@@ -33,6 +33,7 @@ from ...kernel_ir.passed_sizes import passed_sizes, size_parameter
 from ...scheduling.casts import without_round_trips
 from ...scheduling.cpu import MOST_KEPT, CpuSchedule, bounded, choose_cpu_schedule, points_of_program, program_counts
 from ...scheduling.nest import nest_of
+from ...scheduling.shares import with_shares_multiplied
 from ...types.dtypes import Number
 from ...types.open_sizes import is_open
 from ..naming import Names
@@ -123,7 +124,7 @@ def emit_function(
     Raises: Unsupported, for a primitive without a text.
     """
     passed = passed_sizes(kernel)
-    short = bounded(without_round_trips(kernel))
+    short = bounded(with_shares_multiplied(without_round_trips(kernel)))
     schedule = schedule or choose_cpu_schedule(short.kernel)
     return _Function(short.kernel, name, schedule, short.ends, passed, has_any_size).emit()
 

@@ -32,9 +32,10 @@ int softmax(
             }
         }
         const float denominator = gs_lane_sum_f32(denominator_lanes, 64);
+        const float reciprocal = 1.0f / denominator;
         #pragma omp simd
         for (int64_t j = 0; j < 1000; ++j) {
-            result_ptr[1000 * i + j] = gs_store_float16(numerators[j] / denominator);
+            result_ptr[1000 * i + j] = gs_store_float16(numerators[j] * reciprocal);
         }
     }
     return 0;

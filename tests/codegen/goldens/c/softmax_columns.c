@@ -9,6 +9,7 @@ int softmax_columns(
     float m[130] __attribute__((aligned(64)));
     float s[130] __attribute__((aligned(64)));
     float *restrict es = (float *)((char *)scratch + 0);
+    float reciprocals[130] __attribute__((aligned(64)));
     for (int64_t j_block = begin; j_block < end; ++j_block) {
         const int64_t j_first = 256 * j_block;
         const int64_t j_end = gs_least(j_first + 256, 130);
@@ -30,10 +31,16 @@ int softmax_columns(
                 s[j - j_first] += e;
             }
         }
+        #pragma omp simd
+        for (int64_t j = j_first; j < j_end; ++j) {
+            const float reciprocal = 1.0f / s[j - j_first];
+            reciprocals[j - j_first] = reciprocal;
+        }
         for (int64_t i = 0; i < 500; ++i) {
             #pragma omp simd
             for (int64_t j = j_first; j < j_end; ++j) {
-                result_ptr[130 * i + j] = es[130 * i + j - j_first] / s[j - j_first];
+                const float product = es[130 * i + j - j_first] * reciprocals[j - j_first];
+                result_ptr[130 * i + j] = product;
             }
         }
     }
