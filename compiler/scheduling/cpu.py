@@ -45,6 +45,8 @@ MOST_KEPT = 1 << 18
 """Bytes of an array of what would else be computed again along a row: no more than the second cache holds."""
 MOST_ACCUMULATED = 1 << 21
 """Bytes of what is accumulated along rows."""
+LONG, LONG_ROWS = 1 << 14, 32
+"""Points of a long row, and rows of that length at least of which chunks are enough for the threads."""
 
 CHUNKS = ChunkLimits(
     programs=32,
@@ -57,6 +59,7 @@ CHUNKS = ChunkLimits(
     elements=1 << 16,
     most=64,
     whole_columns=0,
+    few_rows=16,
     turns=False,
 )
 """Chunks enough for the threads of a processor. They follow from sizes alone, and so do the sums."""
@@ -83,7 +86,9 @@ class CpuSchedule:
 
 
 def _fits_in_cache(kernel: Kernel, columns: int) -> bool:
-    return columns * 8 <= MOST_ACCUMULATED
+    """Whether programs may accumulate along rows of so many points: not if these are long and give few chunks."""
+    is_few = columns > LONG and prod(a.size for a in kernel.with_role("serial")) < LONG_ROWS
+    return columns * 8 <= MOST_ACCUMULATED and not is_few
 
 
 split_for_cpu = partial(split_reductions, limits=CHUNKS, fits=_fits_in_cache)

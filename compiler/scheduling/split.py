@@ -71,6 +71,8 @@ class ChunkLimits:
     whole_columns: int = 1024
     """Columns side by side, at least, that programs take whole however high they are, a few each, where each element
     is needed again once they are reduced; 0 for none."""
+    few_rows: int = 0
+    """Rows at least that programs take whole although they are few and long, as a cache holds them; 0 for none."""
     turns: bool = True
     """Whether programs turn tiles: what they read along one axis they may write along another."""
 
@@ -205,8 +207,9 @@ def _chunk_of_rows(kernel: Kernel, reduction: tuple[Axis, ...], limits: ChunkLim
     cut = max(reduction, key=lambda a: a.size)
     others = prod(a.size for a in reduction if a != cut)
     rows = prod(a.size for a in kernel.with_role("parallel"))
+    along = frozenset(a.name for a in reduction)
     is_across = rows > 1 and any(
-        isinstance(s, Load) and abs(s.index.coefficient(a.name)) == 1
+        isinstance(s, Load) and s.index.axes & along and abs(s.index.coefficient(a.name)) == 1
         for s in kernel.body
         for a in kernel.with_role("parallel")
     )

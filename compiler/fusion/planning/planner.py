@@ -99,6 +99,7 @@ class Planner:
         self._supports = supports
         self._split = split
         self._whole_columns = limits.whole_columns
+        self._few_rows = limits.few_rows
         self._steps: list[Group | ExternStep] = []
         self._roles = NodeRoles(graph, self.memory)
         self._tiles = Tiles(graph, self.memory.reductions, self.known)
@@ -187,7 +188,8 @@ class Planner:
     def _place_reduction(self, value: Value) -> None:
         reduction = self.memory.reductions[value]
         shape = self.known[reduction.operand].shape
-        is_row, tile = is_of_rows(shape, reduction.dims), self._tiles.of(shape) if self._most_tiled else None
+        is_row = is_of_rows(shape, reduction.dims, self._few_rows)
+        tile = self._tiles.of(shape) if self._most_tiled else None
         for group in self._candidates(full=True):
             group.may_grow = not _is_full(group)
             joined = self._joins(group, value, reduction, is_row, tile)
@@ -218,7 +220,7 @@ class Planner:
                 return turned
             self._steps.append(group)
             group.reduced = frozenset(
-                group.axes[d] for d in rows_within(shape, reduction, self.memory.reductions, self.known)
+                group.axes[d] for d in rows_within(shape, reduction, self.memory.reductions, self.known, self._few_rows)
             )
         if not group.try_reduction(value, reduction):
             self._begin_from_memory(group, value, reduction)
@@ -234,7 +236,7 @@ class Planner:
         """A new kernel over the rows of another reduction, where this one goes over them in another order."""
         reductions, known = self.memory.reductions, self.known
         peers = [r.operand for r in reductions.values() if known[r.operand].shape == shape]
-        for theirs, dims in rows_of_others(shape, reductions, known):
+        for theirs, dims in rows_of_others(shape, reductions, known, self._few_rows):
             group = self._new_group(theirs)
             group.reduced = frozenset(group.axes[d] for d in dims)
             if group.try_turned(value, reduction, [reduction.operand, *peers]):
@@ -260,7 +262,9 @@ class Planner:
                 dims = [group.axes.index(name) for name in sorted(rows, key=group.axes.index)]
                 is_all = len(dims) == len(reduction.dims)
                 is_row = bool(rows) and (
-                    self._is_whole(value, reduction, group.shape) if is_all else is_of_rows(group.shape, dims)
+                    self._is_whole(value, reduction, group.shape)
+                    if is_all
+                    else is_of_rows(group.shape, dims, self._few_rows)
                 )
             if is_row:
                 group.reduced = rows

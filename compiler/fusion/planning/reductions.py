@@ -17,6 +17,8 @@ from ...types.dtypes import BOOL, FLOAT32, INT64, DType
 MIN_ROWS = 32
 MAX_COLUMNS = 16_384
 """A reduction of fewer rows, each longer than that, is shared among programs."""
+MOST_CACHED = 1 << 17
+"""Points of a row that the cache of one processor holds while a program goes over it again and again."""
 SHORT_RUN = 8
 """Elements side by side at least of a block that a program reduces: what is worth reading from one place."""
 SIDE_BY_SIDE = 8192
@@ -64,14 +66,17 @@ def reduction_of(node: Node, known: Mapping[Value, Any]) -> Reduction | None:
     return rule(node, arguments, operand, result)
 
 
-def is_of_rows(shape: tuple[int, ...], dims: Sequence[int]) -> bool:
-    """Whether a reduction is one of rows: over the last dimensions, and with work for each row."""
+def is_of_rows(shape: tuple[int, ...], dims: Sequence[int], few: int = 0) -> bool:
+    """Whether a reduction is one of rows: over the last dimensions, and with work for each row.
+
+    Of rows that a cache holds, `few` are enough; with 0 none are.
+    """
     real = [d for d, size in enumerate(shape) if size != 1]
     if list(dims) != real[len(real) - len(dims) :]:
         return False
     columns = prod(shape[d] for d in dims)
     rows = prod(shape[d] for d in real if d not in dims)
-    return columns <= MAX_COLUMNS or rows >= MIN_ROWS
+    return columns <= MAX_COLUMNS or rows >= MIN_ROWS or (0 < few <= rows and columns <= MOST_CACHED)
 
 
 def is_of_columns(shape: tuple[int, ...], dims: Sequence[int], of_batches: int) -> bool:

@@ -28,11 +28,22 @@ from row_programs import RowProgram
 Split = Callable[[Kernel], list[Kernel]]
 SPLITS: dict[str, Split] = {"for GPUs": split_reductions, "for processors": split_for_cpu}
 FEW = ChunkLimits(
-    programs=3, side_by_side=4, walking=4, rows=2, share=1, lanes=4, column_rows=2, elements=4, most=8, whole_columns=5
+    programs=3,
+    side_by_side=4,
+    walking=4,
+    rows=2,
+    share=1,
+    lanes=4,
+    column_rows=2,
+    elements=4,
+    most=8,
+    whole_columns=5,
+    few_rows=2,
 )
 """Limits that sizes under twenty are on both sides of."""
-FEW_COLUMNS, FEW_ROWS, SHORT = 8, 3, 7
-"""The same of the planner's thresholds: the most columns of a row, the fewest rows, what a program holds of a row."""
+FEW_COLUMNS, FEW_ROWS, SHORT, FEW_CACHED = 8, 3, 7, 11
+"""The same of the planner's thresholds: the most columns of a row, the fewest rows, what a program holds of a row, and
+what a cache does."""
 FEW_SIDE_BY_SIDE, FEW_HIGH, FEW_LOW = 9, 8, 4
 """The same of columns: the fewest side by side, the most that these are high, and that others are."""
 FEW_POINTS, FEW_PROGRAMS, FITTING = 256, 2, 128
@@ -64,14 +75,16 @@ def planned_by(program: RowProgram, splits: Iterable[Split], dtype: DType = FLOA
 def few_elements() -> Iterator[Split]:
     """The planner with thresholds that small arrays reach; how it shares out reductions."""
     before = reductions.MIN_ROWS, reductions.MAX_COLUMNS, tiles.MOST_POINTS, tiles.LEAST_PROGRAMS, pieces.LEAST_POINTS
-    columns = reductions.SIDE_BY_SIDE, reductions.MAX_HEIGHT, reductions.LOW
+    columns, cached = (reductions.SIDE_BY_SIDE, reductions.MAX_HEIGHT, reductions.LOW), reductions.MOST_CACHED
     reductions.MIN_ROWS, reductions.MAX_COLUMNS = FEW_ROWS, FEW_COLUMNS
+    reductions.MOST_CACHED = FEW_CACHED
     reductions.SIDE_BY_SIDE, reductions.MAX_HEIGHT, reductions.LOW = FEW_SIDE_BY_SIDE, FEW_HIGH, FEW_LOW
     tiles.MOST_POINTS, tiles.LEAST_PROGRAMS, pieces.LEAST_POINTS = FEW_POINTS, FEW_PROGRAMS, 1
     try:
         yield partial(split_reductions, limits=FEW, fits=_fits)
     finally:
         reductions.MIN_ROWS, reductions.MAX_COLUMNS = before[:2]
+        reductions.MOST_CACHED = cached
         reductions.SIDE_BY_SIDE, reductions.MAX_HEIGHT, reductions.LOW = columns
         tiles.MOST_POINTS, tiles.LEAST_PROGRAMS, pieces.LEAST_POINTS = before[2:]
 
