@@ -2,7 +2,7 @@
 
 for (int64_t j_start = 0; j_start < 5000; j_start += 1024) {
     const int64_t j_stop = gs_least(j_start + 1024, 5000);
-    float uniforms_room[1030];
+    float uniforms_room[1058];
     const float *const uniforms = gs_uniforms(uniforms_room, seed, 5000 * i + j_start, j_stop - j_start);
     for (int64_t j = j_start; j < j_stop; ++j) … uniforms[j - j_start] …
 }
@@ -18,8 +18,8 @@ from ...scheduling.nest import AxisLoop, Evaluate
 
 TOGETHER = 1024
 """Numbers that a loop has made before it goes on."""
-SPARE = 6
-"""Numbers more that the blocks at both ends may give."""
+SPARE = 34
+"""Numbers more that the blocks at both ends may give, and those of a register that is not full."""
 
 
 def successive(loop: AxisLoop, known: Collection[str]) -> list[Uniform]:

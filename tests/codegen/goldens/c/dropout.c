@@ -13,7 +13,7 @@ int dropout(
         const int64_t ij_end = gs_least(ij_first + 8192, 2100);
         for (int64_t ij_start = ij_first; ij_start < ij_end; ij_start += 1024) {
             const int64_t ij_stop = gs_least(ij_start + 1024, ij_end);
-            float uniforms_room[1030];
+            float uniforms_room[1058];
             const float *const uniforms = gs_uniforms(uniforms_room, seed, ij_start, ij_stop - ij_start);
             #pragma omp simd
             for (int64_t ij = ij_start; ij < ij_stop; ++ij) {
