@@ -243,7 +243,8 @@ class Traffic:
         """Lines that ask for what the next turn along an axis reads, where a turn goes through it several times.
 
         Where it is read once the processor sees far enough ahead by itself; and where much is computed, in time. Where
-        the last loop goes in blocks, it asks block by block, while it writes.
+        the last loop goes in blocks, it asks block by block while it writes, or one before it that does while it
+        computes a function, for memory has nothing to do then.
         """
         loops = [item for item in items if isinstance(item, AxisLoop) and item.is_innermost]
         if len(loops) < 2 or any(_functions(loop) > FUNCTIONS for loop in loops):
@@ -258,7 +259,8 @@ class Traffic:
         next_turn = f"const int64_t {after} = {self._positions.axes[turn]} + 1;"
         if blocks[id(last)] is None or any(loop.axis != last.axis for loop in loops):
             return [next_turn, *rows]
-        self._fetched[id(last)] = [(load, {turn: after}) for load in rows.values()]
+        busiest = max((loop for loop in reversed(loops) if blocks[id(loop)] is not None), key=_functions)
+        self._fetched[id(busiest)] = [(load, {turn: after}) for load in rows.values()]
         return [next_turn]
 
     def fetched(self, loop: AxisLoop, block: str, lanes: int, has_lines: bool) -> list[str]:
@@ -267,7 +269,7 @@ class Traffic:
         Lines that go to memory take the place of those that a processor would ask for by itself.
         """
         asked = self._fetched.get(id(loop), [])
-        if not asked and has_lines:
+        if not asked and has_lines and not self._fetched:
             asked = [(load, {}) for load in _loads(loop) if self._is_walked(load, loop.axis)]
         lines: dict[str, None] = {}
         for load, moved in asked:
