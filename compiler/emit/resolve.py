@@ -17,6 +17,7 @@ from ..types.types import (
     BOOL,
     FLOAT,
     INT,
+    INT_LIST,
     NONE,
     NUMBER,
     NUMBERS,
@@ -203,7 +204,8 @@ def convert_arguments(e: Emitter, node: ast.Syntax, match: Match, arguments: Seq
             case FromArgument(index, conversion):
                 inputs.append(_convert(e, arguments[index].value, conversion, argument.type, argument.fixed_size))
             case Packed(start, stop):
-                inputs.append(e.builder.list([a.value for a in arguments[start:stop]]))
+                packed = [as_int(e, node, a) if argument.type == INT_LIST else a for a in arguments[start:stop]]
+                inputs.append(e.builder.list([a.value for a in packed]))
             case Default():
                 default = argument.default
                 known = argument.type if isinstance(default, tuple) else None

@@ -82,7 +82,7 @@ class FromArgument:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """`x.view(2, 3)`: the call's arguments from `start` on, as one list."""
+    """`x.view(2, 3)`: the call's arguments from `start` on, as one list; of a tensor, the int that it holds."""
 
     start: int
     stop: int
@@ -160,7 +160,7 @@ def _match(schema: FunctionSchema, arguments: Sequence[Argued], convert: int) ->
     keywords = _keywords(schema, arguments)
     if isinstance(keywords, Mismatch):
         return keywords
-    start = _packed_start(schema, arguments, positional)
+    start = _packed_start(schema, arguments, positional, convert)
     if start is not None:
         slots, packed = positional[:start], Packed(start, len(positional))
     elif len(positional) > len(schema.positional):
@@ -219,7 +219,9 @@ def _keywords(schema: FunctionSchema, arguments: Sequence[Argued]) -> dict[str, 
     return result
 
 
-def _packed_start(schema: FunctionSchema, arguments: Sequence[Argued], positional: list[int]) -> int | None:
+def _packed_start(
+    schema: FunctionSchema, arguments: Sequence[Argued], positional: list[int], convert: int
+) -> int | None:
     """Where arguments given one by one begin that stand for the schema's only list: `x.view(2, 3)`."""
     formals = schema.positional
     if schema.name in VARIADIC:
@@ -236,7 +238,8 @@ def _packed_start(schema: FunctionSchema, arguments: Sequence[Argued], positiona
     if formals[start].fixed_size is not None:
         # One number stands for as many as the schema says.
         return None
-    return start if all(arguments[i].value.type == INT for i in positional[start:]) else None
+    types = [arguments[i].value.type for i in positional[start:]]
+    return start if all(type == INT or (convert > 1 and is_tensor(type)) for type in types) else None
 
 
 def _takes_no_bool(schema: FunctionSchema) -> bool:

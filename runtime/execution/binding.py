@@ -117,6 +117,10 @@ def _converter(argument: Argument, tensor: Convert) -> Convert:
             raise Unsuitable("there is no gradient with respect to None", note)
         if not _is_floating(converted):
             note = f"convert it: `{argument.name}.astype(float)`, or `{argument.name}.double()` for a torch tensor"
+            if isinstance(value, list | tuple):
+                note = (
+                    f"convert it: `[item.astype(float) for item in {argument.name}]`, `item.double()` of torch tensors"
+                )
             raise Unsuitable(f"there is no gradient with respect to {_not_floating(value)}", note)
         return converted
 

@@ -56,6 +56,7 @@ SCRIPTED: list[tuple[str, list[tuple[Any, ...]]]] = [
     ("def f(x: bool):\n    return isinstance(x, int), isinstance(x, bool)", [(True,)]),
     ("def f(k: BroadcastingList3[float]):\n    return k", [(1.5,), ([1.0, 2.0, 3.0],)]),
     ("def f(x: Tensor, k: BroadcastingList2[int]):\n    return F.avg_pool2d(x, k)", [(M.reshape(1, 2, 3), [1, 2]), (M.reshape(1, 2, 3), 2)]),
+    ("def f(x: Tensor, n: Tensor):\n    return torch.zeros(n, 2), x.view(n, -1), x.expand(2, n), x.new_ones(2, n)", [(X, torch.tensor(3))]),
     ("def f(x: Tensor):\n    t = (x, 1, 2.0, True)\n    return t[1:], t[:-1], t[::2], t[-2:], t[1:3]", [(X,)]),
     ("def f(x: Tensor):\n    t = (x, 1) + (2.0,)\n    return t + t[:1]", [(X,)]),
     ("def f(a: int):\n    return (a, 1) == (2, 1), (a, 1) != (2, 1)", [(2,), (3,)]),
