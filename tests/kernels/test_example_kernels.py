@@ -165,7 +165,7 @@ def test_formulas_are_what_torch_calls_so(name: str) -> None:
     _require_equal(name, own_gradients, gradients)
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", some_of(PATHS), ids=lambda path: path.stem)
 def test_formulas_pass_the_check(path: Path) -> None:
     unit = UNITS[PATHS.index(path)]
     for function in unit.functions.values():

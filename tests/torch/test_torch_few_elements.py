@@ -8,12 +8,14 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import gradscript as gs
 import numpy as np
 import pytest
 import torch
+from amounts import some_of
 from gradscript.compiler.ops import OPS, Trait
 from gradscript.compiler.types.dtypes import FLOAT32, FLOAT64
 from gradscript.runtime.kernels import torch_bindings
@@ -115,9 +117,8 @@ def _row(result: Any) -> list[Any]:
     return [*result] if isinstance(result, tuple) else [result]
 
 
-@pytest.mark.parametrize("way", ["f", "op"])
-@pytest.mark.parametrize("name", EAGER)
-def test_whatever_changes_between_calls(name: str, way: str) -> None:
+@pytest.mark.parametrize(("way", "name"), some_of(product(("f", "op"), EAGER)))
+def test_whatever_changes_between_calls(way: str, name: str) -> None:
     """Dtypes, layouts, which arguments require a gradient, whether torch records, autocast: beside eager, in turns."""
     draw = random.Random(name)
     eager, shapes, extra = EAGER[name]
@@ -397,9 +398,8 @@ DECIDED_EAGER: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 }
 
 
-@pytest.mark.parametrize("way", ["f", "op"])
-@pytest.mark.parametrize("name", DECIDED_EAGER)
-def test_branches_that_data_decides(name: str, way: str) -> None:
+@pytest.mark.parametrize(("way", "name"), some_of(product(("f", "op"), DECIDED_EAGER)))
+def test_branches_that_data_decides(way: str, name: str) -> None:
     """Each call another way, others of the arguments requiring a gradient, zeros and infinities among the elements."""
     draw = random.Random(name + way)
     eager, shapes = DECIDED_EAGER[name]
