@@ -70,8 +70,9 @@ def _take_constants(graph: Graph, told: Sequence[int], count: int, marks: dict[i
     for i, value in zip(told, graph.outputs[count:], strict=True):
         known = _known(value)
         if known is None:
-            marks[i] = len(outputs)
-            outputs.append(value)
+            if value not in outputs[count:]:
+                outputs.append(value)
+            marks[i] = outputs.index(value, count)
         elif known is False or (isinstance(known, tuple) and not all(known)):
             marks[i] = known
     graph.body.ret.replace_inputs(outputs)

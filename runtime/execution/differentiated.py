@@ -134,7 +134,7 @@ class CompiledGraph:
     @property
     def num_results(self) -> int:
         """How many of its outputs are results: marks stand behind them."""
-        return len(self.graph.outputs) - sum(type(mark) is int for mark in self.marks.values())
+        return len(self.graph.outputs) - len({mark for mark in self.marks.values() if type(mark) is int})
 
     def answered(self, flags: Flags) -> CompiledGraph:
         """The program in which it stands of what `x.requires_grad` is True, and that marks its results."""

@@ -103,7 +103,7 @@ class NodeCall:
         self._row = distinct if len(distinct) < len(step.graph.outputs) else None
         asked = [(place[i], mark) for i, mark in marks.items() if type(mark) is int]
         # Behind the results stand those marks that a run decides.
-        self._results = [place[i] for i in range(step.num_real - len(asked))]
+        self._results = [place[i] for i in range(step.num_real - len({mark for _, mark in asked}))]
         self._asked = asked
         self._never = {place[i] for i, mark in marks.items() if mark is False}
         self._num_real = sum(i < step.num_real for i in distinct)

@@ -338,7 +338,7 @@ def frozen(x, y):
     z = x * y
     if x.sum() > 0:
         z = y.detach()
-    return z * 2, x * 3
+    return z * 2, x * 3, torch.tanh(z)
 
 def rounds(x):
     y = x
@@ -380,6 +380,11 @@ def _ranked(x: Any, w: Any) -> Any:
     return y / y.amax() if y.amax() > 1 else y
 
 
+def _frozen(x: Any, y: Any) -> Any:
+    z = y.detach() if x.sum() > 0 else x * y
+    return z * 2, x * 3, torch.tanh(z)
+
+
 def _rounds(x: Any) -> Any:
     y = x
     for _ in range(3):
@@ -393,7 +398,7 @@ DECIDED_EAGER: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "own": (lambda x, flag: _Own.apply(x, flag), [(5,)]),
     "products": (lambda x: (torch.cumprod(x, 0), torch.prod(x)), [(4,)]),
     "ranked": (_ranked, [(4,), (4, 3)]),
-    "frozen": (lambda x, y: ((y.detach() if x.sum() > 0 else x * y) * 2, x * 3), [(4,), (4,)]),
+    "frozen": (_frozen, [(4,), (4,)]),
     "rounds": (_rounds, [(4,)]),
 }
 
