@@ -282,7 +282,7 @@ class CGroup(CGraph):
             found, is_settled = self._found(opened, settled=True), True
         if not isinstance(found, CProgram):
             return GroupByOps(self._by_ops), False
-        return RecordedGroup(found, flat, lambda: self._by_ops), is_settled
+        return RecordedGroup(found, flat, lambda: self._by_ops, len(self._output_types)), is_settled
 
     def _remember(self, values: Sequence[Any]) -> None:
         """Have what runs such values found at once."""

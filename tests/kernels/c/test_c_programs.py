@@ -276,3 +276,14 @@ def test_tuples_and_lists_are_taken_call_after_call(types: str, body: str, given
             value, pull_back = gs.vjp(function, X, *given)
             np.testing.assert_allclose(value, expected)
             np.testing.assert_allclose(pull_back(X)[0], expected_pull(X)[0])
+
+
+@pytest.mark.parametrize("spread", ["var", "std"])
+def test_a_mean_beside_a_variance_without_freedom_is_a_number(spread: str) -> None:
+    f = gs.CompilationUnit(f"def f(x):\n    return torch.{spread}_mean(x, -1, correction=3)\n").f
+    x = np.array([[1.0, 2.0, 6.0], [1.0, np.inf, 3.0]])
+    with gs.settings.backend("c"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = getattr(torch, f"{spread}_mean")(torch.from_numpy(x), -1, correction=3)
+        for found, want in zip(f(x), wanted, strict=True):
+            np.testing.assert_allclose(found, want.numpy())

@@ -94,3 +94,11 @@ def test_what_is_no_number_is_no_probability() -> None:
     for backend in ("numpy", "c"):
         with gs.settings.backend(backend), pytest.raises(gs.RuntimeFailure, match="between 0 and 1"):
             f(x)
+
+
+def test_what_is_computed_to_be_refused_is_no_result_where_runs_are_listed() -> None:
+    """How often rows are repeated is for elements to say, so that kernels run between ops, of which lists are made."""
+    f = gs.CompilationUnit("def f(x, times):\n    return torch.repeat_interleave(x, times, 0).sum()\n").f
+    with gs.settings.backend("c"):
+        for _ in range(4):
+            np.testing.assert_array_equal(gs.grad(f)(X, np.array([2, 0, 1])), [2, 0, 1])

@@ -173,18 +173,24 @@ def _memory_of(output: Any, kinds: Any) -> Any:
 
 
 class RecordedGroup:
-    """What runs a group on some values, and notes it. `by_ops` is the plan of what kernels cannot do."""
+    """What runs a group on some values, and notes it. `by_ops` is the plan of what kernels cannot do, `count` how many
+    results the group has: its program may have more, which it computes for what they refuse."""
 
-    def __init__(self, program: CProgram, values: Sequence[Any], by_ops: Callable[[], ExecutionPlan]) -> None:
+    def __init__(
+        self, program: CProgram, values: Sequence[Any], by_ops: Callable[[], ExecutionPlan], count: int
+    ) -> None:
         self._program = program
         self._values = values
         self._by_ops = by_ops
+        self._count = count
+        self._results: list[Any] = []
         self._is_in_vain = False
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """The results."""
         try:
-            return self._program.run(self._values, thread_count())
+            self._results = self._program.run(self._values, thread_count())
+            return self._results[: self._count]
         except IN_VAIN:
             self._is_in_vain = True
             return run_plan(self._by_ops(), values)
@@ -194,7 +200,7 @@ class RecordedGroup:
         is_same = all(a is b for a, b in zip(flat_values(values), flat_values(self._values), strict=True))
         if self._is_in_vain or not is_same:
             raise Unlisted
-        self._program.note(row, values, results)
+        self._program.note(row, values, self._results)
 
 
 class GroupByOps:
