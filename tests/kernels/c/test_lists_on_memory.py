@@ -251,9 +251,9 @@ def test_loops_with_floats(name: str, runs: Runs) -> None:
     for seed in range(some(8)):
         run_beside(unit, names, name, seed, with_floats, 1)
         run_arrays_beside(unit, names, name, seed, with_floats)
-    # What decides by data has no list, nor has what writes into a list of floats.
+    # What decides by data has no list, nor has what writes into a list of floats; and on arrays, what is one program.
     if name not in ("decided", "clipped"):
-        assert runs.of[True] and runs.of[False], runs.of
+        assert runs.of[True] and (runs.of[False] or name == "steps_of_momentum"), runs.of
 
 
 @pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad:UserWarning")
