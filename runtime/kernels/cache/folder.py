@@ -91,6 +91,8 @@ def process_folder(cache: PrivateFolder) -> PrivateFolder:
     with _MAKING:
         own = _own.get(cache.path)
         if own is not None and not own.is_there:
+            # Forgotten first: should no other be made, its lock's number may be another file's by the next call.
+            del _own[cache.path]
             os.close(own.lock)
             own = None
         if own is None:

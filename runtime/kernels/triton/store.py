@@ -21,23 +21,29 @@ STORE = KernelStore("triton")
 
 
 class CheckedCache:
-    """What `triton.knobs.cache.manager_class` takes; `key` names one compilation."""
+    """What `triton.knobs.cache.manager_class` takes; `key` names one compilation.
+
+    Raises: KernelFailure where a file cannot be laid out, as on a full disk.
+    """
 
     def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
         self.key = key
 
     def get_file(self, filename: str) -> str | None:
-        content = STORE.get(f"{self.key}/{filename}")
+        with told():
+            content = STORE.get(f"{self.key}/{filename}")
         return self._lay_out(filename, content) if content is not None else None
 
     def put(self, data: Any, filename: str, binary: bool = True) -> str:
         content = data if isinstance(data, bytes) else str(data).encode()
-        STORE.put(f"{self.key}/{filename}", content)
+        with told():
+            STORE.put(f"{self.key}/{filename}", content)
         return self._lay_out(filename, content)
 
     def get_group(self, filename: str) -> dict[str, str] | None:
         """All files of a compilation, or None: one that is missing or altered makes all of them be compiled again."""
-        listed = STORE.get(f"{self.key}/group/{filename}")
+        with told():
+            listed = STORE.get(f"{self.key}/group/{filename}")
         if listed is None:
             return None
         found: dict[str, str] = {}
@@ -49,14 +55,24 @@ class CheckedCache:
         return found
 
     def put_group(self, filename: str, group: dict[str, str]) -> str:
-        STORE.put(f"{self.key}/group/{filename}", json.dumps(sorted(group)).encode())
+        with told():
+            STORE.put(f"{self.key}/group/{filename}", json.dumps(sorted(group)).encode())
         return filename
 
     def _lay_out(self, filename: str, content: bytes) -> str:
         name = Path(filename).name
-        with open_cache() as cache, process_folder(cache) as own, own.folder(self.key) as folder:
+        with told(), open_cache() as cache, process_folder(cache) as own, own.folder(self.key) as folder:
             folder.write(name, content, own)
             return str(folder.path / name)
+
+
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """Have what the system says of a folder or a file be a KernelFailure, which says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise KernelFailure(f"no file can be written for a compiled kernel: {unusable(error)}") from error
 
 
 @contextlib.contextmanager
@@ -67,11 +83,9 @@ def checked_cache() -> Iterator[None]:
     """
     from triton import knobs
 
-    try:
+    with told():
         _ = STORE.directory
         own = process_directory()
-    except OSError as error:
-        raise KernelFailure(f"no file can be written for a compiled kernel: {unusable(error)}") from error
     with knobs.cache.scope():
         knobs.cache.manager_class = CheckedCache
         knobs.cache.dir = str(own)

@@ -127,6 +127,21 @@ def test_a_cache_that_is_cleared_while_it_is_used(cache: Path) -> None:
     assert process_directory().exists() and process_directory() != before
 
 
+def test_a_folder_that_could_not_be_made_again_is_made_later(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no file is closed meanwhile that got the number of the old one's lock."""
+    import shutil
+
+    start_anew()
+    shutil.rmtree(cache)
+    with monkeypatch.context() as full:
+        full.setattr(cache_folder, "_make", lambda cache: os.mkdir("/dev/null/x"))
+        with pytest.raises(NotADirectoryError):
+            process_directory()
+    with open(os.devnull) as other:
+        assert process_directory().exists()
+        os.fstat(other.fileno())
+
+
 def test_each_cache_has_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = process_directory()
     monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path / "other"))
