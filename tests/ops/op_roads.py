@@ -8,6 +8,8 @@ both ways, and tensors on a device whose kernels run by their meaning. Each give
 gives for the same inputs in float64: a result may be no further from that than twice eager's own error and a few
 units in the last place.
 
+With `--errors` the calls are those that torch's database says fail, on arrays and on tensors, in their own dtypes.
+
 What an entry came to is a line of the file of results; entries that stand there are not run again.
 """
 
@@ -237,6 +239,8 @@ class Asked:
 
 
 def _array(value: Any) -> Array:
+    if isinstance(value, torch.Tensor) and value._is_zerotensor():
+        value = torch.zeros(value.shape, dtype=value.dtype)
     return to_numpy(value.detach()) if isinstance(value, torch.Tensor) else np.asarray(value)
 
 
@@ -339,9 +343,9 @@ def _as_arrays(value: Any) -> Any:
     return [to_numpy(item) for item in value] if isinstance(value, list) else to_numpy(value)
 
 
-def in_c(road: Callable[[Asked], str | None]) -> Callable[[Asked], str | None]:
+def by(backend: str, road: Callable[[Asked], str | None]) -> Callable[[Asked], str | None]:
     def run(asked: Asked) -> str | None:
-        with gs.settings.backend("c"):
+        with gs.settings.backend(backend):
             warnings.filterwarnings("error", message="kernels in C")
             return road(asked)
 
@@ -353,10 +357,10 @@ def kernels(asked: Asked) -> str | None:
 
 
 ROADS: dict[str, Callable[[Asked], str | None]] = {
-    "arrays": arrays,
-    "tensors": tensors,
-    "arrays in C": in_c(arrays),
-    "tensors in C": in_c(tensors),
+    "arrays": by("numpy", arrays),
+    "tensors": by("numpy", tensors),
+    "arrays in C": by("c", arrays),
+    "tensors in C": by("c", tensors),
     "kernels": kernels,
 }
 
@@ -390,6 +394,21 @@ def outcome(asked: Asked, road: str) -> tuple[str, str]:
 # --- entries ---
 
 
+def failing(op: Any) -> Iterator[Asked]:
+    """Calls that torch refuses."""
+    if op.error_inputs_func is None:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = list(op.error_inputs("cpu"))
+    for error in found:
+        try:
+            made = case(op, error.sample_input)
+        except (Unspellable, RuntimeError, TypeError):
+            continue
+        yield Asked(op, made, "float64", 0)
+
+
 def calls(op: Any, dtype: str, limit: int) -> Iterator[Asked]:
     orders = 0 if not dtype.startswith(("float", "bfloat")) else 2 if op.supports_gradgrad else 1
     if not op.supports_autograd or getattr(torch, dtype) not in op.supported_backward_dtypes("cpu"):
@@ -409,11 +428,11 @@ def calls(op: Any, dtype: str, limit: int) -> Iterator[Asked]:
         yield Asked(op, made, dtype, orders, unique, units)
 
 
-def entry(op: Any, dtype: str, roads: list[str], limit: int) -> dict[str, Any]:
+def entry(op: Any, dtype: str, roads: list[str], asked_of: Iterator[Asked]) -> dict[str, Any]:
     """Counts by road and kind, and what of it is not equal."""
     counts: Counter[str] = Counter()
     told: dict[str, list[Any]] = {}
-    for asked in calls(op, dtype, limit):
+    for asked in asked_of:
         for road in roads:
             kind, text = outcome(asked, road)
             counts[f"{road}: {kind}"] += 1
@@ -434,7 +453,10 @@ def main() -> None:
     parser.add_argument("--roads", default=",".join(ROADS))
     parser.add_argument("--match", default="")
     parser.add_argument("--limit", type=int, default=1 << 30, help="calls of each entry and dtype")
+    parser.add_argument("--errors", action="store_true", help="calls that torch's database says fail")
     options = parser.parse_args()
+    if options.errors:
+        options.dtypes, options.roads, options.limit = "error", "arrays,tensors", 0
     signal.signal(signal.SIGALRM, _too_long)
     roads = options.roads.split(",")
     done = set()
@@ -452,9 +474,10 @@ def main() -> None:
                 key = (name, dtype, options.roads, options.limit)
                 if key in done or OTHER_NAMES.search(name) or not re.search(options.match, name):
                     continue
-                if getattr(torch, dtype) not in op.supported_dtypes("cpu"):
+                if not options.errors and getattr(torch, dtype) not in op.supported_dtypes("cpu"):
                     continue
-                found = entry(op, dtype, roads, options.limit) | {"roads": options.roads, "limit": options.limit}
+                asked_of = failing(op) if options.errors else calls(op, dtype, options.limit)
+                found = entry(op, dtype, roads, asked_of) | {"roads": options.roads, "limit": options.limit}
                 with options.results.open("a") as file:
                     file.write(json.dumps(found) + "\n")
 

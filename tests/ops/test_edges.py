@@ -151,6 +151,20 @@ def test_what_overflows_on_the_way_does_so_in_torchs_steps() -> None:
     _same(_ours(text)(*(tensor.numpy() for tensor in TENSORS.values())), _torchs(text, TENSORS))
 
 
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_integers_and_ties_in_kernels(backend: str) -> None:
+    """A difference of bytes is none of theirs; of two that are equal the first has the gradient, in any order."""
+    source = "def f(b):\n    return torch.logsumexp(b, 0)\n\ndef g(y, x):\n    return torch.fmin(x, y)\n"
+    unit, tensor = gs.CompilationUnit(source), torch.tensor([0, 7, 200, 3], dtype=torch.uint8)
+    given = [torch.tensor([[0.5, 1.0]], dtype=torch.float64), torch.tensor([0.5, 2.0], dtype=torch.float16)]
+    y, x = (one.requires_grad_() for one in given)
+    with gs.settings.backend(backend):
+        np.testing.assert_allclose(unit.f(tensor.numpy()), torch.logsumexp(tensor, 0), rtol=1e-6)
+        found = torch.autograd.grad(unit.g(y, x).sum(), given)
+    wanted = torch.autograd.grad(torch.fmin(x, y).sum(), given)
+    assert all(map(torch.equal, found, wanted))
+
+
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_torch_refuses_is_refused(text: str) -> None:
     with pytest.raises((TypeError, RuntimeError, ValueError, NotImplementedError)):

@@ -114,7 +114,8 @@ def pointwise_element(group: Elements, node: Node, which: int, place: ElementPla
         elif step.op == CONSTANT:
             made.append(_literal(body, step.value, compute))
         elif step.op in LIMITS:
-            made.append(KernelConstant(LIMITS[step.op](numpy_dtype(result)).item()))
+            limit = LIMITS[step.op](numpy_dtype(result))
+            made.append(KernelConstant(limit if isinstance(limit, int) else limit.item()))
         else:
             dtype = BOOL if step.kind == "bool" else compute
             operands = [made[o] for o in step.operands]

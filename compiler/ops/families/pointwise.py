@@ -180,10 +180,10 @@ for weight in ("Scalar", "Tensor"):
         coefficients=("weight",) if weight == "Scalar" else (),
         widened=("weight",) if weight == "Scalar" else (),
     )
-binary("maximum", lambda x, y: s.maximum(y, x), traits=COMMUTATIVE, overloads=("",))
-binary("minimum", lambda x, y: s.minimum(y, x), traits=COMMUTATIVE, overloads=("",))
-binary("fmax", s.fmax, traits=COMMUTATIVE, overloads=("",))
-binary("fmin", s.fmin, traits=COMMUTATIVE, overloads=("",))
+binary("maximum", lambda x, y: s.maximum(y, x), overloads=("",))
+binary("minimum", lambda x, y: s.minimum(y, x), overloads=("",))
+binary("fmax", s.fmax, overloads=("",))
+binary("fmin", s.fmin, overloads=("",))
 
 # --- powers ---
 

@@ -25,7 +25,7 @@ from ....compiler.codegen.triton.module import most_registers, portable_options
 from ....lang.light_dataclasses import dataclass
 from ..cache.folder import process_directory
 from ..failure import KernelFailure
-from .store import checked_cache, told
+from .store import checked_cache, failures_told
 
 TARGETS: dict[str, tuple[str, int | str, int]] = {
     "sm_80": ("cuda", 80, 32),
@@ -173,7 +173,7 @@ def _assembler_report(assembly: str) -> str:
 
     architecture = _field(r"\.target (\w+)", assembly)
     tool = get_ptxas(int(_field(r"(\d+)", architecture))).path
-    with told(), tempfile.TemporaryDirectory(dir=process_directory()) as folder:
+    with failures_told(), tempfile.TemporaryDirectory(dir=process_directory()) as folder:
         source = Path(folder) / "kernel.ptx"
         source.write_text(assembly, encoding="utf-8")
         command = [tool, "-v", f"--gpu-name={architecture}", str(source), "-o", os.devnull]

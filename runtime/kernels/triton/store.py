@@ -30,19 +30,19 @@ class CheckedCache:
         self.key = key
 
     def get_file(self, filename: str) -> str | None:
-        with told():
+        with failures_told():
             content = STORE.get(f"{self.key}/{filename}")
         return self._lay_out(filename, content) if content is not None else None
 
     def put(self, data: Any, filename: str, binary: bool = True) -> str:
         content = data if isinstance(data, bytes) else str(data).encode()
-        with told():
+        with failures_told():
             STORE.put(f"{self.key}/{filename}", content)
         return self._lay_out(filename, content)
 
     def get_group(self, filename: str) -> dict[str, str] | None:
         """All files of a compilation, or None: one that is missing or altered makes all of them be compiled again."""
-        with told():
+        with failures_told():
             listed = STORE.get(f"{self.key}/group/{filename}")
         if listed is None:
             return None
@@ -55,19 +55,19 @@ class CheckedCache:
         return found
 
     def put_group(self, filename: str, group: dict[str, str]) -> str:
-        with told():
+        with failures_told():
             STORE.put(f"{self.key}/group/{filename}", json.dumps(sorted(group)).encode())
         return filename
 
     def _lay_out(self, filename: str, content: bytes) -> str:
         name = Path(filename).name
-        with told(), open_cache() as cache, process_folder(cache) as own, own.folder(self.key) as folder:
+        with failures_told(), open_cache() as cache, process_folder(cache) as own, own.folder(self.key) as folder:
             folder.write(name, content, own)
             return str(folder.path / name)
 
 
 @contextlib.contextmanager
-def told() -> Iterator[None]:
+def failures_told() -> Iterator[None]:
     """Have what the system says of a folder or a file be a KernelFailure, which says what to do."""
     try:
         yield
@@ -83,7 +83,7 @@ def checked_cache() -> Iterator[None]:
     """
     from triton import knobs
 
-    with told():
+    with failures_told():
         _ = STORE.directory
         own = process_directory()
     with knobs.cache.scope():

@@ -189,7 +189,14 @@ def _functional_batch_norm(
 ) -> Array:
     if training and eps <= 0:
         raise ValueError(f"batch_norm: eps must be positive when training, but is {eps}")
+    if training and _has_single_values(input.shape):
+        raise ValueError(f"batch_norm: expected more than 1 value per channel when training, but got {input.shape}")
     return batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
+def _has_single_values(shape: Sequence[int]) -> bool:
+    """Whether there is one value per channel, whose deviation is none; of torch's functions F.batch_norm asks."""
+    return len(shape) > 1 and prod(shape) // max(shape[1], 1) == 1
 
 
 def _instance_norm(
@@ -257,6 +264,12 @@ def has_channels(a: Arguments) -> None:
     fitting.require_one_for_each(a, shape[1], "channels", "weight", "bias", *statistics)
 
 
+def _has_batches(a: Arguments) -> None:
+    has_channels(a)
+    if a["training"] and _has_single_values(a.shape("input")):
+        raise fitting.misfit(a, "expected more than 1 value per channel when training")
+
+
 _AFFINE = "Tensor? weight=None, Tensor? bias=None"
 _BATCH = (
     "Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool {training},"
@@ -286,7 +299,7 @@ _NORMS = (
         f"aten::batch_norm.functional(Tensor input, Tensor? running_mean, Tensor? running_var, {_AFFINE},"
         " bool training=False, float momentum=0.1, float eps=1e-05) -> Tensor",
         _functional_batch_norm,
-        has_channels,
+        _has_batches,
     ),
     (
         f"aten::instance_norm({_BATCH.format(training='use_input_stats')}) -> Tensor",

@@ -324,7 +324,6 @@ for _name, _fold, _find, _binary in (
     declare(
         f"aten::{_name}.other(Tensor self, Tensor other) -> Tensor",
         _binary_extreme(_binary),
-        traits=Trait.COMMUTATIVE,
         result=rules.agreed(0, 1),
         shape=shapes.all_broadcast,
     )
