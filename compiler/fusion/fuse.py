@@ -11,6 +11,7 @@ from typing import Any
 from ...lang.light_dataclasses import dataclass, replace
 from ..autodiff.differentiate import differentiate
 from ..autodiff.gradient import Gradient, residuals_of
+from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.node import Node, Value
 from ..kernel_ir.layout import Layout
@@ -83,7 +84,6 @@ __all__ = [
     "fuse_groups",
     "fuse_pair",
     "kernel_gradient",
-    "require_one_program",
 ]
 
 
@@ -103,6 +103,8 @@ class FusedPair:
         given = [seeds[i] if i < len(seeds) else None for i in gradient.input_vjps]
         given += residuals_of(gradient, self.arguments, [self._given(output) for output in self.forward.outputs])
         graph = gradient.df.copy()
+        if given[:1] == [None] and len(gradient.input_vjps) == 1:
+            graph.body.ret.replace_inputs([Builder(graph, before=graph.body.ret).undefined()] * len(graph.outputs))
         self._name(graph)
         results = [f"grad_{gradient.f.inputs[i].name_hint or 'input'}" for i in gradient.output_vjps]
         return _planned(graph, given, self.supports, f"{gradient.f.name}_backward", results, self.split)
@@ -128,8 +130,7 @@ class FusedPair:
         """Name gradients and saved values after what they belong to, so that a kernel's text tells them apart."""
         gradient, outputs = self.gradient, self.gradient.f.outputs
         kept = graph.inputs[len(gradient.input_vjps) + len(gradient.captured_inputs) :]
-        for value, index in zip(graph.inputs, gradient.input_vjps, strict=False):
-            value.name_hint = value.name_hint or f"grad_{outputs[index].name_hint or 'output'}"
+        _name_gradients(graph, gradient, gradient.f)
         for value, index in zip(kept, gradient.captured_outputs, strict=True):
             value.name_hint = value.name_hint or outputs[index].name_hint or "saved"
 
@@ -155,21 +156,18 @@ def fuse(
     return _planned(graph.plain_copy(), arguments, supports, graph.name, split=split, tiled=tiled)
 
 
-def require_one_program(graph: Graph, arguments: Sequence[ArgumentFacts]) -> None:
-    """Unfusable where a graph for arguments of these layouts is no straight line, which a look at it tells."""
-    copied = graph.plain_copy()
-    require_straight(copied, settle_for_kernels(copied, metas_of_arguments(arguments)))
-
-
-def fuse_groups(graph: Graph, arguments: Sequence[ArgumentFacts]) -> Parts | None:
+def fuse_groups(
+    graph: Graph, arguments: Sequence[ArgumentFacts], known: Mapping[Value, Any] | None = None
+) -> Parts | None:
     """A graph for arguments of these layouts with its straight stretches in prim::FusionGroup nodes.
 
-    Each is a graph to `fuse` for the layouts that it meets. None where nothing stands between them.
+    Each is a graph to `fuse` for the layouts that it meets. None where nothing stands between them. With what is
+    `known` of its values, a graph is settled for them, and it is changed itself.
     """
-    copied = graph.plain_copy()
-    open_draws(copied)
+    copied = graph.plain_copy() if known is None else graph
     metas = metas_of_arguments(arguments)
-    known = settle_for_kernels(copied, metas)
+    if open_draws(copied) or known is None:
+        known = settle_for_kernels(copied, metas)
     if run_recipe(copied, "accumulate"):
         known = settle_for_kernels(copied, metas)
     return create_fusion_groups(copied, known)
@@ -194,7 +192,8 @@ def pair_gradient(
     graph: Graph, arguments: Sequence[ArgumentFacts], requires_grad: Sequence[bool], policy: Policy = KERNEL_POLICY
 ) -> Gradient:
     """The Gradient that a pair is made of, for arguments of these layouts, in terms of what kernels know."""
-    return _gradient(graph, metas_of_arguments(arguments), requires_grad, policy)
+    # Without the only gradient that there may be nothing asks for the backward (`FusedPair.backward`).
+    return _gradient(graph, metas_of_arguments(arguments), requires_grad, policy, sure=True)
 
 
 def planned_pair(
@@ -222,8 +221,15 @@ def kernel_gradient(
 
 
 def _gradient(
-    graph: Graph, metas: Sequence[Any], requires_grad: Sequence[bool], policy: Policy, *, once: bool = True
+    graph: Graph,
+    metas: Sequence[Any],
+    requires_grad: Sequence[bool],
+    policy: Policy,
+    *,
+    once: bool = True,
+    sure: bool = False,
 ) -> Gradient:
+    """`sure` says that the backward is planned for gradients that are there, where it takes one alone."""
     copied = graph.plain_copy()
     _to_parts(copied, metas, decompose_for_kernels, keep_pairs=True)
     gradient = differentiate(copied, requires_grad, temporaries=False, rounds=_rounds(copied, metas, policy))
@@ -231,7 +237,9 @@ def _gradient(
         raise Unrepeatable("its second derivative passes a backward of a function's own")
     if any(node.kind == "prim::CallFunction" for node in copied.all_nodes()):
         _to_parts(copied, metas, decompose, keep_pairs=True)
-    gradient = capture_bases(recompute(_decomposed(gradient, metas), metas, policy, copied).gradient)
+    is_sure = sure and len(gradient.input_vjps) == 1
+    parts = _decomposed(gradient, metas, all_defined=is_sure)
+    gradient = capture_bases(recompute(parts, metas, policy, copied).gradient)
     return with_wide_statistics(gradient, metas)
 
 
@@ -297,15 +305,24 @@ def _to_parts(
     return known
 
 
-def _decomposed(gradient: Gradient, metas: Sequence[Any]) -> Gradient:
+def _decomposed(gradient: Gradient, metas: Sequence[Any], *, all_defined: bool = False) -> Gradient:
     """Both halves in terms of what kernels know, so that it is seen what is worth saving: statistics, not results."""
     f, df = gradient.f.copy(), gradient.df.copy()
     known = _to_parts(f, metas, decompose)
     outputs = [known.get(value) for value in f.outputs]
+    if all_defined:
+        # Else it is called after what first takes it, once nothing is around that any more.
+        _name_gradients(df, gradient, f)
     given = [outputs[i] for i in gradient.input_vjps]
     given += residuals_of(gradient, metas, outputs)
-    _to_parts(df, given, decompose, all_defined=False)
+    _to_parts(df, given, decompose, all_defined=all_defined)
     return replace(gradient, f=f, df=df)
+
+
+def _name_gradients(graph: Graph, gradient: Gradient, f: Graph) -> None:
+    """Call the gradients that a backward takes after the outputs of f that they are of."""
+    for value, index in zip(graph.inputs, gradient.input_vjps, strict=False):
+        value.name_hint = value.name_hint or f"grad_{f.outputs[index].name_hint or 'output'}"
 
 
 def _planned(

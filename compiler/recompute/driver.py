@@ -54,8 +54,10 @@ def recompute(
         primal = None
     if takes_temporaries(gradient):
         return Recomputed(gradient, (), "save_all", None, None, None)
-    plainly = normalized(gradient)
+    plainly = normalized(gradient, settled=policy.in_registers)
     problem = Problem(plainly, shapes, policy.may_recompute, in_registers=policy.in_registers, holds=policy.holds)
+    if policy.in_registers and policy.name == "min_cut" and problem.is_straight:
+        return _in_registers(problem, policy)
     plain = _candidate(problem, save_all(problem), shapes, policy)
     rank = _rank_in_registers if policy.in_registers else _rank
     candidates = list(_candidates(gradient, shapes, policy, plain, primal))
@@ -74,6 +76,16 @@ def recompute(
         plain.peak,
         chosen.peak,
     )
+
+
+def _in_registers(problem: Problem, policy: Policy) -> Recomputed:
+    """Of two choices the one that keeps less, which alone is rebuilt: without rounds and branches that tells itself."""
+    plain, cut = save_all(problem), minimum_cut(problem)
+    sizes = problem.storages.nbytes(plain), problem.storages.nbytes(cut)
+    wins = sizes[0] is not None and sizes[1] is not None and sizes[1] < sizes[0]
+    saved, name, kept = (cut, policy.name, sizes[1]) if wins else (plain, "save_all", sizes[0])
+    gradient, env = rebuild(problem, saved)
+    return Recomputed(gradient, decisions(problem, saved, env, name), name, kept, sizes[0], kept)
 
 
 def _fitting(

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from ..autodiff.gradient import Gradient, residuals_of
 from ..ir.graph import Graph
-from ..ir.node import Value, copy_node, copy_nodes
+from ..ir.node import Value, copy_node
 from ..passes.gradients.remove_hints import remove_hints
+from ..passes.propagate_types import propagate_types
 from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..pipeline import run_recipe
 
@@ -17,20 +18,24 @@ def takes_temporaries(gradient: Gradient) -> bool:
     return any(index >= gradient.num_real_outputs for index in gradient.input_vjps)
 
 
-def simplified(graph: Graph) -> Graph:
-    """A copy with calls inlined, as it is when it runs, but with what the source says to keep still in it."""
+def simplified(graph: Graph, *, settled: bool = False) -> Graph:
+    """A copy with calls inlined, as it is when it runs, but with what the source says to keep still in it.
+
+    In one that is `settled`, for shapes, types say already what there is to say, but of what branches and rounds join.
+    """
     copied = graph.copy()
-    run_recipe(copied, "run", without=(remove_hints,))
+    is_typed = settled and not any(node.blocks and node.kind != "prim::GradOf" for node in copied.all_nodes())
+    run_recipe(copied, "run", without=(remove_hints, propagate_types) if is_typed else (remove_hints,))
     return copied
 
 
-def normalized(gradient: Gradient) -> Gradient:
+def normalized(gradient: Gradient, *, settled: bool = False) -> Gradient:
     """The gradient with f and df simplified, and each value that df uses of f captured once.
 
     A captured output that is an input of f becomes a captured input; one that is a constant is repeated in df. The
-    gradient is not to take gradients of temporaries.
+    gradient is not to take gradients of temporaries. It may be `settled`.
     """
-    f, df = simplified(gradient.f), simplified(gradient.df)
+    f, df = simplified(gradient.f, settled=settled), simplified(gradient.df, settled=settled)
     count = len(gradient.input_vjps)
     sources = dict(zip(df.inputs[count:], residuals_of(gradient, f.inputs, f.outputs), strict=True))
     return with_captures(gradient, f, df, sources)
@@ -39,27 +44,30 @@ def normalized(gradient: Gradient) -> Gradient:
 def with_captures(gradient: Gradient, f: Graph, df: Graph, sources: dict[Value, Value]) -> Gradient:
     """The Gradient of an f and a df of which the inputs behind the vjps are what `sources` says of f.
 
-    `df` is copied; f loses the outputs beyond the real ones and gains those that are captured.
+    `df` takes them in the place of its own; f loses the outputs beyond the real ones and gains those that are captured.
     """
     count = len(gradient.input_vjps)
-    used = dict.fromkeys(sources[v] for v in df.inputs[count:] if v.use_count)
+    given = list(df.inputs)
+    used = dict.fromkeys(sources[v] for v in given[count:] if v.use_count)
     inputs = [v for v in f.inputs if v in used]
     temporaries = [v for node in f.nodes for v in node.outputs if v in used and node.kind != "prim::Constant"]
-    made, env = _with_inputs(df, count, [*inputs, *temporaries])
-    constants = [v for v in used if v.node.kind == "prim::Constant"]
-    for value in constants:
-        copy_node(value.node, env, made.body.append)
-    for value in df.inputs[count:]:
-        if sources[value] in env:
-            env[value] = env[sources[value]]
-    made.body.ret.replace_inputs(copy_nodes(df.body, env, made.body.append))
+    taken = {value: df.body.add_input(value.type, value.name_hint) for value in (*inputs, *temporaries)}
+    first = df.body.param.next
+    assert first is not None
+    for value in used:
+        if value.node.kind == "prim::Constant":
+            copy_node(value.node, taken, lambda node: node.insert_before(first))
+    for value in given[count:]:
+        if sources[value] in taken:
+            value.replace_uses_with(taken[sources[value]])
+    df.body.param.outputs = [*given[:count], *df.inputs[len(given) :]]
     f.body.ret.replace_inputs(f.outputs[: gradient.num_real_outputs])
     outputs = _capture(f, temporaries)
     eliminate_dead_code(f)
     position = {value: i for i, value in enumerate(f.inputs)}
     return Gradient(
         f,
-        made,
+        df,
         gradient.num_real_outputs,
         gradient.input_vjps,
         gradient.output_vjps,
@@ -67,15 +75,6 @@ def with_captures(gradient: Gradient, f: Graph, df: Graph, sources: dict[Value, 
         tuple(outputs),
         gradient.active_outputs,
     )
-
-
-def _with_inputs(df: Graph, count: int, captured: Sequence[Value]) -> tuple[Graph, dict[Value, Value]]:
-    """A graph with df's vjps and the captures as inputs, and where the values of both are in it."""
-    made = Graph(df.name, df.functions, df.span, df.title)
-    env: dict[Value, Value] = {}
-    for value in (*df.inputs[:count], *captured):
-        env[value] = made.body.add_input(value.type, value.name_hint)
-    return made, env
 
 
 def _capture(f: Graph, temporaries: Sequence[Value]) -> list[int]:

@@ -51,6 +51,11 @@ class Problem:
         self._decided: dict[Node, bool] = {}
         self._sources: dict[Node, list[Value]] = {}
 
+    @property
+    def is_straight(self) -> bool:
+        """Whether shapes are known, and no rounds or branches stand in f."""
+        return self.known is not None and not any(node.blocks for node in self.nodes)
+
     @cached_property
     def storages(self) -> Storages:
         """Memory of the values of f; inputs and real outputs live anyway."""

@@ -79,7 +79,10 @@ def _holds_whole(kernel: Kernel, columns: int, limits: Limits) -> bool:
         return words_alive(kernel, at_least=True, each=each) * each <= room_of_tile(next_power(columns), limits)[1]
     if each >= limits.many_points and _is_crowded(kernel, columns, each, limits):
         return False
-    is_shared = bool(kernel.with_role("serial")) and not _is_beyond_shared(kernel, next_power(columns), limits)
+    is_walked = bool(kernel.with_role("serial"))
+    if not is_walked and each >= limits.many_points // 2 and _work(kernel, limits) > limits.laborious:
+        return False
+    is_shared = is_walked and not _is_beyond_shared(kernel, next_power(columns), limits)
     return _held_words(kernel, next_power(columns), limits, at_least=True) * each <= (
         limits.registers if is_shared else limits.held_registers
     )
@@ -237,6 +240,8 @@ def _looped(kernel: Kernel, columns: int, limits: Limits) -> LoopedRow:
     block = min(points, max(columns, least))
     # As many warps as there may be have no more registers than values and addresses take: Triton 3.6 spills the last.
     registers = limits.held_registers - 1 if most == limits.max_warps else limits.registers
+    if most == limits.max_warps and _work(kernel, limits) > limits.laborious:
+        registers = registers * 5 // 6
     while block > 256 and _looped_words(kernel) * block // (WARP * most) > registers:
         block //= 2
     warps = max(min(next_power(block // (WARP * limits.elements_per_thread)), most), 1)

@@ -34,6 +34,9 @@ class Limits:
     crowded_halves: int = 16
     """Primitives of such a point, functions counted several times, above which a row is not held; the same where
     halves, once they are widened, take more registers than there are."""
+    laborious: int = 40
+    """Primitives of any point, functions counted several times, above which
+    points that wait leave a sixth of the room, and no row is held of which each thread has `many_points // 2`."""
     addressing: int = 40
     """Registers beside them, for addresses and temporaries."""
     all_registers: int = 215

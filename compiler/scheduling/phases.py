@@ -73,8 +73,30 @@ def phases_of(body: Sequence[Statement], along: frozenset[str], *, rescaled: boo
 
     Unless sums are to be `rescaled`, they wait for the maximum.
     """
-    online = online_sums(body, along) if along and rescaled else {}
-    fused = {total.name: found for found in online.values() for total in found.sums}
+    fused = _fused(body, along) if rescaled else {}
+    phases = _cut(body, along, fused)
+    for phase in phases:
+        phase.loop = _with_inner(body, phase.loop, along, fused)
+    while len(phases) > 1 and not phases[-1].straight and not phases[-1].loop:
+        phases.pop()
+    if phases[-1].loop:
+        phases.append(Phase())
+    return phases
+
+
+def is_read_once(body: Sequence[Statement], along: frozenset[str]) -> bool:
+    """Whether one loop along axes does: nothing along them is needed again once it is reduced."""
+    # What each loop needs besides is of no matter here, and finding it takes the square of how many there are.
+    return sum(bool(phase.loop) for phase in _cut(body, along, _fused(body, along))) <= 1
+
+
+def _fused(body: Sequence[Statement], along: frozenset[str]) -> dict[str, Online]:
+    """The sums that are rescaled, by name."""
+    return {total.name: found for found in online_sums(body, along).values() for total in found.sums} if along else {}
+
+
+def _cut(body: Sequence[Statement], along: frozenset[str], fused: Mapping[str, Online]) -> list[Phase]:
+    """The phases with what each loop is for: its reductions and stores, without what these need along it."""
     level = _levels(body, along, fused)
     phases = [Phase() for _ in range(max(level.values(), default=0) + 2)]
     for position, statement in enumerate(body):
@@ -87,18 +109,7 @@ def phases_of(body: Sequence[Statement], along: frozenset[str], *, rescaled: boo
         elif isinstance(statement, Store):
             inner = statement.index.axes & along or _varies(statement, body, along)
             (phases[turn].loop if inner else phases[turn].straight).append(statement)
-    for phase in phases:
-        phase.loop = _with_inner(body, phase.loop, along, fused)
-    while len(phases) > 1 and not phases[-1].straight and not phases[-1].loop:
-        phases.pop()
-    if phases[-1].loop:
-        phases.append(Phase())
     return phases
-
-
-def is_read_once(body: Sequence[Statement], along: frozenset[str]) -> bool:
-    """Whether one loop along axes does: nothing along them is needed again once it is reduced."""
-    return sum(bool(phase.loop) for phase in phases_of(body, along)) <= 1
 
 
 def _levels(body: Sequence[Statement], along: frozenset[str], fused: Mapping[str, Online]) -> dict[int, int]:

@@ -24,7 +24,7 @@ from ...lang.trampoline import Walk
 from ..analysis.captures import captures
 from ..ir.graph import Graph
 from ..ir.kinds import carried, is_loop
-from ..ir.node import Block, Node, Value, walk
+from ..ir.node import RETURN, Block, Node, Value
 from ..ir.rewrite import constant_of
 from ..ops.meta import UNKNOWN, Abstract, Meta, OpenList, is_known, join
 from ..types.open_floats import OpenFloat
@@ -376,14 +376,18 @@ def _depends_on_rounds(body: LoopBody, known: Mapping[Value, Abstract]) -> bool:
     index, *carried = body.block.inputs
     varying = {index, *(value for value, varies in zip(carried, body.varying, strict=True) if varies)}
     filled = {value for fill in body.fills.values() for value in fill.values}
-    before = 0
-    while len(varying) > before:
-        before = len(varying)
-        for node in walk(body.block.nodes):
-            found = _varying_results(node, varying, known)
+    pending = [*varying]
+    while pending:
+        for use in pending.pop().uses:
+            # What a block inside hands on is what the node around it gives.
+            node = use.user.holder if use.user.kind == RETURN else use.user
+            if node is None or node is body.block.node:
+                continue
+            found = [value for value in _varying_results(node, varying, known) if value not in varying]
             if any(value.type not in _NUMBERS and value not in filled for value in found):
                 return True
             varying.update(found)
+            pending += found
     return False
 
 

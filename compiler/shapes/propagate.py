@@ -18,7 +18,7 @@ from ...lang.trampoline import Walk, run
 from ..formulas.library import formula
 from ..ir.constants import TensorConstant
 from ..ir.graph import Graph
-from ..ir.node import Block, Node, Value
+from ..ir.node import Block, Node, Value, enclosing_blocks
 from ..ops.composite import is_composite
 from ..ops.meta import UNKNOWN, Abstract, Meta, UnknownType, is_defined, is_known, join
 from ..ops.registry import OPS, Op, Trait
@@ -49,22 +49,30 @@ def propagate_shapes(graph: Graph, arguments: Sequence[Abstract], combine: Joini
 def propagate_new(graph: Graph, known: dict[Value, Abstract]) -> bool:
     """Add what nodes give of which nothing is known yet, where values have only been replaced by equal ones since.
 
-    False where that does not tell all: where there is control flow, or a call, or what `propagate_shapes` raises.
+    False where that does not tell all: where something new stands in control flow, or is some, or a call, or what
+    `propagate_shapes` raises.
     """
     walk = _Propagation(graph, join, Remembered())
     for node in graph.all_nodes():
-        if node.blocks and node.kind != "prim::GradOf":
+        if node.blocks and not all(value in known for block in node.blocks for value in block.inputs):
             return False
         if all(value in known for value in node.outputs):
             continue
         op = OPS.of(node.schema)
         if node.kind in _CONTROL or (op is not None and is_composite(op)):
             return False
+        if node.kind != "prim::Constant" and _is_in_control_flow(node):
+            return False
         results = walk.simple(node, [known.get(value, UNKNOWN) for value in node.inputs])
         if isinstance(results, ShapeError):
             return False
         known.update(zip(node.outputs, results, strict=True))
     return True
+
+
+def _is_in_control_flow(node: Node) -> bool:
+    around = (block.node for block in enclosing_blocks(node.owner))
+    return any(holder is not None and holder.kind != "prim::GradOf" for holder in around)
 
 
 class ShapeError(Exception):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from ...compiler.autodiff.differentiable import differentiable_graph
 from ...compiler.autodiff.flatten import flatten_signature, leaves
-from ...compiler.autodiff.gradient import residuals_of
+from ...compiler.autodiff.gradient import Gradient, residuals_of
 from ...compiler.codegen.c.module import supports as supported_by_c
 from ...compiler.codegen.triton.module import (
     compile_options,
@@ -24,21 +24,21 @@ from ...compiler.codegen.triton.module import (
     triton_signature,
 )
 from ...compiler.fusion.fuse import (
-    KERNEL_POLICY,
     Unfusable,
     fuse,
     fuse_groups,
-    fuse_pair,
     pair_gradient,
-    require_one_program,
+    planned_pair,
 )
 from ...compiler.fusion.planning.assemble import Split
 from ...compiler.fusion.planning.roles import Supports
 from ...compiler.fusion.program import ExternStep, KernelStep, Program, Ref, names_in
 from ...compiler.fusion.sharing import SharedKernels
+from ...compiler.fusion.straight import require_straight
 from ...compiler.fusion.unasked import planned_for
 from ...compiler.fusion.write_out import settle_for_kernels
 from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import Value
 from ...compiler.kernel_ir.kernel import Kernel
 from ...compiler.kernel_ir.layout import Layout
 from ...compiler.kernel_ir.printer import print_kernel
@@ -205,16 +205,26 @@ def list_kernels(function: Any, args: Sequence[Any], kwargs: Any) -> KernelListi
 
 
 def _listing(graph: Graph, values: Sequence[Any]) -> KernelListing:
+    given = [known_layout(value, settled=False) for value in values]
+    requires_grad = _wanted(given, values)
+
+    @cache
+    def gradient() -> Gradient:
+        return pair_gradient(graph, given, requires_grad)
+
     try:
-        given = [known_layout(value, settled=False) for value in values]
-        return _for(graph, given, values)
+        return _for(graph, given, gradient if any(requires_grad) else None)
     except Unfusable:
-        if not any(isinstance(value, float) for value in values):
-            return _in_parts(graph, given, values)
-    try:
-        return _for(graph, [known_layout(value, settled=True) for value in values], values)
-    except Unfusable:
-        return _in_parts(graph, given, values)
+        pass
+    if any(isinstance(value, float) for value in values):
+        known = [known_layout(value, settled=True) for value in values]
+        try:
+            return _for(
+                graph, known, partial(pair_gradient, graph, known, requires_grad) if any(requires_grad) else None
+            )
+        except Unfusable:
+            pass
+    return _in_parts(graph, given, gradient() if any(requires_grad) else None)
 
 
 def _wanted(given: Sequence[Any], values: Sequence[Any]) -> list[bool]:
@@ -224,21 +234,24 @@ def _wanted(given: Sequence[Any], values: Sequence[Any]) -> list[bool]:
     return [_is_floating(layout) for layout in given]
 
 
-def _in_parts(graph: Graph, given: Sequence[Any], values: Sequence[Any]) -> KernelListing:
+def _in_parts(graph: Graph, given: Sequence[Any], gradient: Gradient | None) -> KernelListing:
     """The listing of a function with control flow that stays: its groups, for the shapes that they sure meet."""
-    requires_grad = _wanted(given, values)
     saved = 0
+    settled: list[tuple[Graph, Mapping[Value, Any] | None]] = [(graph, None)]
     passes: list[tuple[str, Graph, Sequence[Any]]] = [("forward", graph, given)]
-    if any(requires_grad):
-        gradient = pair_gradient(graph, given, requires_grad)
-        f = gradient.f.copy()
+    if gradient is not None:
+        f = gradient.f.plain_copy()
         known = settle_for_kernels(f, [_meta(item) for item in given])
         outputs = [given_for(known.get(value, UNKNOWN)) for value in f.outputs]
         taken = [outputs[i] for i in gradient.input_vjps]
         taken += residuals_of(gradient, given, outputs)
         saved = bytes_between(f, known, gradient.num_real_outputs, gradient.captured_outputs)
         passes = [("forward", gradient.f, given), ("backward", gradient.df, taken)]
-    listed = [_listed(one, found, supports, split_reductions) for _, one, found in passes]
+        settled = [(f, known), (gradient.df, None)]
+    listed = [
+        _listed(one, found, supports, split_reductions, known)
+        for (one, known), (_, _, found) in zip(settled, passes, strict=True)
+    ]
     outline = [
         line for (name, _, _), parts in zip(passes, listed, strict=True) for line in (name, *parts.lines) if parts.lines
     ]
@@ -251,8 +264,15 @@ def _in_parts(graph: Graph, given: Sequence[Any], values: Sequence[Any]) -> Kern
     return _made([parts.programs for parts in listed], saved, for_processors, tuple(outline), products)
 
 
-def _listed(graph: Graph, given: Sequence[Any], supports: Supports, split: Split) -> ListedParts:
-    parts = fuse_groups(graph, given)
+def _listed(
+    graph: Graph,
+    given: Sequence[Any],
+    supports: Supports,
+    split: Split,
+    known: Mapping[Value, Any] | None = None,
+) -> ListedParts:
+    """`known` of a graph that is settled, and changed by this."""
+    parts = fuse_groups(graph, given, known)
     if parts is not None:
         return list_parts(parts, [_meta(item) for item in given], supports, split)
     return ListedParts((fuse(graph, given, supports, split),))
@@ -264,20 +284,21 @@ def _meta(given: Any) -> Any:
     return given.meta if isinstance(given, Layout) else given
 
 
-def _for(graph: Graph, given: Sequence[Any], values: Sequence[Any]) -> KernelListing:
-    requires_grad = _wanted(given, values)
-    if not any(requires_grad):
+def _for(graph: Graph, given: Sequence[Any], made: Callable[[], Gradient] | None) -> KernelListing:
+    """The listing of a function that is a straight line; with the gradient that is `made` of it, of both passes."""
+    if made is None:
         plain = fuse(graph, given, supports)
         return _made([[plain]], 0, lambda: [[*fuse(graph, given, supported_by_c, split_for_cpu).kernels]])
-    require_one_program(graph, given)
-    pair = fuse_pair(graph, given, requires_grad, KERNEL_POLICY, supports)
+    gradient = made()
+    require_straight(gradient.f, {})
+    pair = planned_pair(gradient, given, supports)
     count = pair.gradient.num_real_outputs
     real = [output.name for output in pair.forward.outputs[:count] if isinstance(output, Ref)]
     saved = _saved(pair.forward, pair.gradient.captured_outputs, {*pair.forward.inputs, *real})
     gradients = pair.usual_seeds()
 
     def for_processors() -> list[list[Kernel]]:
-        found = fuse_pair(graph, given, requires_grad, KERNEL_POLICY, supported_by_c, split_for_cpu)
+        found = planned_pair(gradient, given, supported_by_c, split_for_cpu)
         return [[*found.forward.kernels], [*found.backward(gradients).kernels]]
 
     return _made([[pair.forward], [pair.backward(gradients)]], saved, for_processors)

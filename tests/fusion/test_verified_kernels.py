@@ -27,8 +27,8 @@ def shifted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             body = [replace(s, index=s.index + constant(8)) if isinstance(s, Load) else s for s in made.body]
             yield made.with_body(body)
 
-    fuse_pair = listing.fuse_pair
-    monkeypatch.setattr(listing, "fuse_pair", lambda *planned: fuse_pair(*planned[:5], split))
+    planned_pair = listing.planned_pair
+    monkeypatch.setattr(listing, "planned_pair", lambda *planned: planned_pair(*planned[:3], split))
     monkeypatch.setattr(listing, "split_reductions", split)
     yield
 

@@ -83,8 +83,9 @@ def _of_any_batch(kernel: Kernel) -> Kernel:
     widest = _widest(kernel)
     rows = {name for index in widest for name in index.axes if abs(index.coefficient(name)) == 1}
     outer = [axis for axis in parallel if axis == parallel[0] or axis.name not in rows]
-    is_loop = is_read_once(kernel.body, frozenset(a.name for a in reduction)) or is_across(kernel, parallel, reduction)
-    if is_loop and not is_tiled(kernel):
+    if not is_tiled(kernel) and (
+        is_read_once(kernel.body, frozenset(a.name for a in reduction)) or is_across(kernel, parallel, reduction)
+    ):
         outer += [axis for axis in reduction if axis.name in {_outermost(index) for index in widest}]
     return replace(kernel, axes=tuple(replace(a, dynamic=True) if a in outer else a for a in kernel.axes))
 

@@ -67,7 +67,8 @@ class NodeRoles:
             return self._is_one_tensor(node) and max(users, default=0) > behind[node]
 
         known, shared = self._memory.known, self._stored_from(nodes)
-        kept = far_reaching(nodes, known, self._is_drawn, is_worth)
+        # Beyond the last of all nothing is asked for: without an op of the library there is none.
+        kept = far_reaching(nodes, known, self._is_drawn, is_worth) if far_off < len(nodes) else set[Node]()
         return kept | far_reaching(nodes, known, self._is_drawn, shared.__contains__, MOST_READ_AGAIN)
 
     def _stored_from(self, nodes: Sequence[Node]) -> set[Node]:

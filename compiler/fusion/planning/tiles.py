@@ -48,6 +48,7 @@ class Tiles:
         self._reductions = reductions
         self._known = known
         self._found: dict[Shape, Tile | None] = {}
+        self._with_room: dict[Shape, bool] = {}
 
     def of(self, shape: Shape) -> Tile | None:
         """The tile for reductions of tensors of a shape; None where rows, or one set of axes, will do."""
@@ -64,6 +65,12 @@ class Tiles:
         tile = self.of(shape)
         if tile is None or not _along(shape, reduction.dims, tile.space) <= tile.dims:
             return False
+        if shape not in self._with_room:
+            self._with_room[shape] = self._has_room(tile, shape)
+        return self._with_room[shape]
+
+    def _has_room(self, tile: Tile, shape: Shape) -> bool:
+        """Whether a program can hold what all reductions of a shape ask for when they are run again."""
         reduced = [r for r in self._reductions.values() if r.dims and self._is_alike(r, shape)]
         alike = [_along(self._shape(r), r.dims, tile.space) for r in reduced]
         # Where it is reduced again the tile as it was before waits for its gradient, and what it was reduced to.
