@@ -209,6 +209,28 @@ def test_a_product_with_what_may_be_infinite_is_masked() -> None:
     assert _masked(k.build()) == ["sum"]
 
 
+@pytest.mark.parametrize(("columns", "block"), [(8192, None), (16_384, 4096), (32_768, 4096)])
+def test_what_is_laborious_leaves_room(columns: int, block: int | None) -> None:
+    """Many functions of a point, of which two numbers wait."""
+    k = KernelBuilder("laborious", i=64, j=(columns, "reduction"))
+    k.input("x", FLOAT32, (64, columns))
+    k.input("y", FLOAT32, (64, columns))
+    k.output("result", FLOAT32, (64, columns))
+    left, right = k.load("x", "ij"), k.load("y", "ij")
+    for primitive in ("sin", "exp", "cos", "tanh", "sin"):
+        mixed = k.compute("mul", left, right)
+        left = k.compute("add", k.compute(primitive, left), mixed)
+        right = k.compute("sub", k.compute(primitive, right), mixed)
+    total = k.reduce("sum", k.compute("mul", left, right), "j")
+    k.store("result", "ij", k.compute("add", k.compute("mul", left, total), right))
+    schedule = choose_schedule(k.build())
+    if block is None:
+        assert isinstance(schedule, Row)
+    else:
+        assert isinstance(schedule, LoopedRow)
+        assert schedule.block == block
+
+
 # --- what a schedule does not reach ---
 
 

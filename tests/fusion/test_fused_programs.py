@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from amounts import some
 from array_programs import check_fused, fused, random_source
-from gradscript.compiler.fusion.fuse import Unfusable, fuse
+from gradscript.compiler.autodiff.differentiable import differentiable_graph
+from gradscript.compiler.fusion.fuse import Unfusable, fuse, pair_gradient, planned_pair
 from gradscript.compiler.fusion.program import KernelStep
 from gradscript.compiler.kernel_ir.kernel import Reduce
 from gradscript.runtime.kernels.listing import known_layout
@@ -157,3 +158,13 @@ def test_sums_of_lists(terms: str) -> None:
     check_fused(unit.f, values)
     steps = fused(unit.f, values).forward.steps
     assert all(isinstance(step, KernelStep) or step.is_view for step in steps)
+
+
+def test_a_backward_whose_only_gradient_is_missing_has_none_to_give() -> None:
+    unit = gs.CompilationUnit("def f(x, w):\n    return F.rms_norm(x * 2, [x.size(-1)], w, 1e-6)\n")
+    given = [known_layout(np.zeros(shape), settled=False) for shape in ((4, 6), (6,))]
+    gradient = pair_gradient(differentiable_graph(unit.f.callee), given, [True, True])
+    pair = planned_pair(gradient, given, lambda primitive, dtype: True)
+    assert pair.backward([None]).outputs == (None, None)
+    assert not pair.backward([None]).steps
+    assert len(pair.backward(pair.usual_seeds()).outputs) == 2
