@@ -26,13 +26,13 @@ def evaluation_of(node: Node) -> tuple[NodeFunction, Sequence[int]]:
     # A pointwise op lets trailing arguments be left out: fewer operands, and its shortcut at once.
     count = len(node.inputs)
     for argument, value in zip(reversed(op.schema.arguments), reversed(node.inputs), strict=True):
-        if argument.required or not is_default(value, argument.default) or count <= 1:
+        if argument.required or not is_left_out(value, argument.default) or count <= 1:
             break
         count -= 1
     return op.evaluate, range(count)
 
 
-def is_default(value: Value, default: object) -> bool:
+def is_left_out(value: Value, default: object) -> bool:
     """Whether an operand is a constant that is the default; True is not 1."""
     if value.node.kind != "prim::Constant":
         return False

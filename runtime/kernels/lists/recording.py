@@ -20,7 +20,7 @@ from ....compiler.shapes.infer import infer, moves_values
 from ....compiler.types.types import is_tensor, leaf_of
 from ....lang.light_dataclasses import replace
 from ...plans.interpreter import run_plan
-from ...plans.node_evaluation import is_default
+from ...plans.node_evaluation import is_left_out
 from ...plans.operations import STRUCTURAL, WRITES
 from ...plans.plan import BINARY, GENERAL, SPREAD, UNARY, Callees, ExecutionPlan
 from ...settings.seeds_in_memory import SeedInMemory
@@ -232,7 +232,7 @@ class _WrappedCallees:
 def _are_all(node: Node, op: Op, count: int) -> bool:
     """Whether the first operands, so many, say what a node does: the others are what they are where left out."""
     rest = zip(op.schema.arguments[count:], node.inputs[count:], strict=False)
-    return all(is_default(value, argument.default) for argument, value in rest)
+    return all(is_left_out(value, argument.default) for argument, value in rest)
 
 
 def _gives_tensors(node: Node) -> bool:
