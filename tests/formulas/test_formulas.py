@@ -39,8 +39,6 @@ INEXACT_IN_TORCH = {"polygamma": 1e-7, "digamma": 1e-7, "lgamma": 1e-7, "hardsig
 """Relative error of torch's own result: its trigamma has nine digits, its sixth is a float32."""
 WITHOUT = {
     "aten::special_zeta.other_scalar": "there is no closed form, nor has torch one",
-    "aten::tensor": "its result is a copy that no gradient passes, as in torch",
-    "aten::as_tensor.list": "as aten::tensor",
 }
 """Differentiable by their types, and without a formula for a reason."""
 

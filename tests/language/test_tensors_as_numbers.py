@@ -32,6 +32,16 @@ def test_as_eager(call: str) -> None:
     check(f"def f(x, n):\n    return {call}\n", "f", X, N)
 
 
+@pytest.mark.parametrize("made", ["[x.sum(), x[0, 0]]", "[[x[:1, 0]], [x[:1, 1]]]", "(x[0, 0], x[0, 1])"])
+@pytest.mark.parametrize("function", ["torch.tensor", "torch.as_tensor"])
+def test_a_tensor_of_numbers_in_tensors_leaves_their_gradients_behind(made: str, function: str) -> None:
+    check(f"def f(x, n):\n    return {function}({made}).sum() * x * n\n", "f", X, N)
+    unit = gs.CompilationUnit(f"def f(x):\n    return {function}({made})\ndef g(x):\n    return {function}([x, x])\n")
+    assert not unit.f(torch.tensor(X, requires_grad=True)).requires_grad
+    with pytest.raises(gs.RuntimeFailure, match="only a tensor of one element is a number"):
+        unit.g(X)
+
+
 @pytest.mark.parametrize("number", (np.array([1, 0]), np.array(1.0)))
 def test_what_is_no_int(number: np.ndarray) -> None:
     function = gs.CompilationUnit("def f(x, n):\n    y = x * 2\n    return y.sum(n)\n").f

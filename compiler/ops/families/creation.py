@@ -182,16 +182,25 @@ def _tensor_of_list(data: Sequence[Any], dtype: int | None, *options: object) ->
     for leaf in leaves:
         if leaf is None or isinstance(leaf, str):
             raise RuntimeError(f"tensor: {leaf!r} is no number; a tensor is made of numbers and bools")
+        if isinstance(leaf, np.ndarray) and leaf.size != 1:
+            raise ValueError("tensor: only a tensor of one element is a number; `torch.stack` joins others")
     kinds = [dtype_of(leaf) if isinstance(leaf, np.ndarray) else scalar_dtype(leaf) for leaf in leaves]
     found = max(kinds, key=lambda kind: kind.category, default=DEFAULT_FLOAT)
     target = _dtype(dtype, found)
     try:
-        array = np.asarray(data, numpy_dtype(found if target.category == 1 else target))
+        array = np.asarray(_numbers_in(data), numpy_dtype(found if target.category == 1 else target))
     except ValueError:
         raise ValueError("tensor: the nested lists must have equal lengths at every level") from None
     if target.category == 1 and target != found:
         array = np.reshape([element(value.item(), target) for value in array.flat], array.shape)
     return cast(array, target)
+
+
+def _numbers_in(data: Any) -> Any:
+    """With tensors of one element as numbers. Lists nest as deep as types in source, so this recurses."""
+    if isinstance(data, list | tuple):
+        return [_numbers_in(item) for item in data]
+    return data.reshape(()) if isinstance(data, np.ndarray) else data
 
 
 def _asked(argument: int, default: DType | None, rank: int | None = None) -> rules.TypeRule:
@@ -366,12 +375,14 @@ for _name, _more in (("tensor", ", bool requires_grad=False"), ("as_tensor", "")
 declare(
     "aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
     _tensor_of_list,
+    traits=Trait.NONDIFFERENTIABLE,
     shape=shapes.nested_lists,
     dtype=shapes.of_leaves,
 )
 declare(
     "aten::as_tensor.list(t[] data, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
     _tensor_of_list,
+    traits=Trait.NONDIFFERENTIABLE,
     shape=shapes.nested_lists,
     dtype=shapes.of_leaves,
 )
