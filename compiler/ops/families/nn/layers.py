@@ -36,8 +36,9 @@ def _masked_dropout(input: Array, mask: Array, p: float) -> Array:
 
 
 def _native_dropout_backward(grad_output: Array, mask: Array, scale: float) -> Array:
-    wide = widen(grad_output)
-    return cast(wide * mask.astype(wide.dtype) * np.asarray(scale, wide.dtype), dtype_of(grad_output))
+    dtype = float_dtype(dtype_of(grad_output))
+    wide = widen(cast(grad_output, dtype))
+    return cast(wide * mask.astype(wide.dtype) * np.asarray(scale, wide.dtype), dtype)
 
 
 def _glu(self: Array, dim: int) -> Array:
@@ -151,7 +152,7 @@ _SIMPLE: tuple[tuple[str, _Evaluate, rules.TypeRule, ShapeRule], ...] = (
     (
         "aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
         _native_dropout_backward,
-        rules.widest(0, 1),
+        rules.floating(rules.widest(0, 1)),
         shapes.all_broadcast,
     ),
     ("aten::glu(Tensor self, int dim=-1) -> Tensor", _glu, rules.same(), _glu_shape),
