@@ -16,7 +16,8 @@ from ..ir.graph import Graph
 from ..ir.node import Block, Node, Value
 from ..ir.outline import outline
 from ..ops.registry import OPS, Trait
-from .borders import CONTROL_FLOW, Borders, is_free, weight
+from .borders import CONTROL_FLOW, LIST, Borders, is_free, is_work, weight
+from .elements.table import has_element_rule
 
 KIND = "prim::FusionGroup"
 MAX_NODES = 512
@@ -149,7 +150,37 @@ def _arranged(nodes: Sequence[Node], reasons: Mapping[Node, str]) -> list[Node |
             behind.append(node)
             late.update(node.outputs)
     close()
+    _sink(items)
     return items
+
+
+def _sink(items: Sequence[Node | list[Node]]) -> None:
+    """Have what only puts in order what a group is given, and what one later group alone reads, be a part of that one:
+    in its own group it would be written to memory for nothing but that."""
+    group_of = {node: item for item in items if isinstance(item, list) for node in item}
+    for item in items:
+        if not isinstance(item, list):
+            continue
+        members, given = set(item), set[Node]()
+        for node in item:
+            if _puts_in_order(node) and all(v.node not in members or v.node in given for v in _used(node)):
+                given.add(node)
+        for node in reversed(item.copy()):
+            readers = [group_of.get(use.user) for value in node.outputs for use in value.uses]
+            if node not in given or not readers or readers[0] is None or readers[0] is item:
+                continue
+            if all(reader is readers[0] for reader in readers):
+                item.remove(node)
+                readers[0].insert(0, node)
+                group_of[node] = readers[0]
+
+
+def _puts_in_order(node: Node) -> bool:
+    """Whether a node computes nothing of the elements that it is given, and gives a kernel each where it asks."""
+    op = OPS.of(node.schema)
+    if op is None:
+        return node.kind == LIST
+    return not is_work(node) and not op.has(Trait.RANDOM) and (op.has(Trait.VIEW) or has_element_rule(op))
 
 
 def _is_fixed(node: Node, behind: Sequence[Node]) -> bool:

@@ -44,6 +44,20 @@ def f(x, w, n: int):
     assert str(listing).endswith("\n".join(listing.outline))
 
 
+def test_what_is_put_in_order_is_a_part_of_the_group_that_reads_it() -> None:
+    cu = unit("""
+def f(x, y):
+    both = torch.cat([x, y], 0)
+    first = torch.tanh(x) * 2.0
+    if float(first.sum()) > 0.0:
+        first = first * 3.0
+    return (torch.exp(both) * 2.0 + first.sum()).detach()
+""")
+    listing = cu.f.kernels(X, X)
+    assert [kernel.name for kernel in listing.forward] == ["f_1", "f_2_1", "f_2_2"]
+    assert listing.forward[0].bytes_written == X.nbytes + 4
+
+
 OUTLINE = [
     "forward",
     "  line 4: between: prim::ListConstruct (a list)",
