@@ -33,17 +33,23 @@ def _add_n(terms: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def _located(tensor: torch.Tensor, indices: Sequence[Any]) -> tuple[torch.Tensor, list[Any]]:
-    """A view, and what is left of the indices in it: an integer of no dimensions picks like a number."""
+    """A view, and what is left of the indices in it: an integer of no dimensions picks like a number.
+
+    A mask of no dimensions keeps a new dimension's one row or none.
+    """
     is_number = [i is not None and not i.dim() and i.dtype not in (torch.bool, torch.uint8) for i in indices]
     if all(index is None or number for index, number in zip(indices, is_number, strict=True)):
         return tensor, list(indices)
-    dim = 0
+    dim, left = 0, []
     for index, number in zip(indices, is_number, strict=True):
         if number:
             tensor = tensor.select(dim, index.__index__())
-        else:
-            dim += index.dim() if index is not None and index.dtype in (torch.bool, torch.uint8) else 1
-    return tensor, [index for index, number in zip(indices, is_number, strict=True) if not number]
+            continue
+        if index is not None and not index.dim():
+            tensor, index = tensor.unsqueeze(dim), index.unsqueeze(0)
+        left.append(index)
+        dim += index.dim() if index is not None and index.dtype in (torch.bool, torch.uint8) else 1
+    return tensor, left
 
 
 def _index(self: torch.Tensor, indices: Sequence[Any]) -> torch.Tensor:

@@ -46,7 +46,8 @@ def einsum_adjoint(
     """
     terms, result = dimension_labels(equation, [tensor.dim() for tensor in tensors])
     own, like = terms[operand], tensors[operand]
-    others = [(term, t) for i, (term, t) in enumerate(zip(terms, tensors, strict=True)) if i != operand]
+    like_gradient = [tensor.to(grad_output.dtype) for tensor in tensors]
+    others = [(term, t) for i, (term, t) in enumerate(zip(terms, like_gradient, strict=True)) if i != operand]
     factors = [(result, grad_output), *others]
     size = dict(zip(own, like.shape, strict=True))
     full: dict[str, int] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -129,3 +130,21 @@ def test_what_is_bound_directly_is_of_the_same_types() -> None:
         found = torch_ops.BOUND[name](*arguments)
         assert type(found) is type(wanted), name
         torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("mask", [True, False])
+@pytest.mark.parametrize("index", [lambda m: (m,), lambda m: (m, m), lambda m: (None, m), lambda m: (None, None, m)])
+def test_a_mask_of_no_dimensions_among_indices(index: Callable[[Any], tuple[Any, ...]], mask: bool) -> None:
+    given, indices = matrices((2, 3))[0], index(torch.tensor(mask))
+    found = torch_ops.op_function(OPS.named("aten::index.Tensor"), CPU)(given, [*indices])
+    wanted = given[tuple(slice(None) if i is None else i for i in indices)]
+    assert torch.equal(found, wanted)
+    written = torch_ops.op_function(OPS.named("aten::index_put"), CPU)(given, [*indices], torch.tensor(5.0), False)
+    assert torch.equal(written, given.index_put([i for i in indices if i is not None][:1], torch.tensor(5.0)))
+
+
+def test_a_gradient_of_einsum_has_its_own_dtype_whatever_the_others_have() -> None:
+    ints, grad = torch.tensor([250, 3, 7], dtype=torch.uint8), torch.randn(3, dtype=torch.float64)
+    adjoint = torch_ops.op_function(OPS.named("gs::einsum_adjoint"), CPU)
+    found = adjoint(grad, "i,i->i", [ints, torch.ones(3, dtype=torch.float64)], 1)
+    torch.testing.assert_close(found, grad * ints)
