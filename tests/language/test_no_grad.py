@@ -260,6 +260,30 @@ def test_what_is_refused(body: str, code: str, line: int) -> None:
     assert caught.value.span.line == line
 
 
+LIST_READERS = ("y * len(l)", "l[0] * 2", "torch.stack([t for t in l])", "sum(k) * y", "k[0] * y", "y * (3 in k)")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "l.pop(); k.pop()",
+        "l.append(w); k.append(3)",
+        "l[0] = w; k[0] = 7",
+        "l.clear(); l.append(w); k.clear(); k.append(4)",
+    ],
+)
+@pytest.mark.parametrize("read", LIST_READERS)
+def test_lists_that_were_written_are_read_beside_a_call(read: str, write: str) -> None:
+    """A call that is inlined where nothing is recorded has constants folded: lists hold what was written by then."""
+    writes = "".join(f"    {line}\n" for line in write.split("; "))
+    source = (
+        "def own(x):\n    return x * 2\n\n"
+        f"def f(x, w):\n    y = x * w\n    l = [x * 2, y, x * 3]\n    k = [1, 2, 5]\n{writes}"
+        f"    with torch.no_grad():\n        y = own(y)\n        z = {read}\n    return z + x\n"
+    )
+    check(source, "f", X, W)
+
+
 def test_other_decorators() -> None:
     with pytest.raises(gs.CompileError) as caught:
         gs.CompilationUnit("@torch.no_grad()\n@cached\ndef f(x):\n    return x\n")

@@ -26,7 +26,7 @@ from ...functionalize.write_nodes import WRITE
 from ...ir.builder import Builder
 from ...ir.graph import Graph
 from ...ir.node import RECORDED, Block, Node
-from ...passes.simplification.fold_constants import fold_constants
+from ...passes.simplification.fold_constants import fold_unwritten
 from ...spelling.advice import for_context
 from ...types.types import TensorType
 from ..annotations import dotted_name
@@ -107,7 +107,7 @@ def apply_grad_modes(
                 _refuse(inner, diagnostics)
     if inlined:
         # What is known of the arguments decides what a callee asks of its optionals.
-        fold_constants(graph)
+        fold_unwritten(graph)
 
 
 def mark_recorded(graph: Graph, definitions: Mapping[str, ast.FunctionDef]) -> None:

@@ -33,12 +33,25 @@ from ...ir.node import Node
 from ...ir.rewrite import NOT_CONSTANT, constant_of, replace_by_constant, replace_node, rewrite_nodes, splice
 from ...ir.structure import constant_fits
 from ...types.dtypes import BOOL, UINT8
-from ...types.types import NONE, OptionalType, TensorType, is_subtype, may_be_none
+from ...types.types import NONE, ListType, OptionalType, TensorType, is_subtype, may_be_none
 
 
 def fold_constants(graph: Graph) -> bool:
     """Evaluate pure ops on constants, take branches that are decided, and use what static types say."""
     return rewrite_nodes(graph, _fold)
+
+
+def fold_unwritten(graph: Graph) -> bool:
+    """The same in a graph whose writes are still to be followed: a list there may hold what it was not made of."""
+    return rewrite_nodes(graph, _fold_unwritten)
+
+
+def _fold_unwritten(node: Node) -> Node | None:
+    rule = _RULES.get(node.kind)
+    if rule is not None:
+        return None if node.kind in _OF_ITEMS else rule(node)
+    has_list = any(isinstance(value.type, ListType) for value in (*node.inputs, *node.outputs))
+    return None if has_list or node.schema is None else _evaluate(node)
 
 
 def _fold(node: Node) -> Node | None:
@@ -156,6 +169,7 @@ def _tensor(node: Node) -> TensorType:
     return type if isinstance(type, TensorType) else TensorType()
 
 
+_OF_ITEMS = frozenset({"prim::ListUnpack", "aten::__getitem__.t", "aten::len.t"})
 _RULES: dict[str, Callable[[Node], Node | None]] = {
     "prim::If": _fold_if,
     "prim::Loop": _fold_loop,
