@@ -45,6 +45,29 @@ def with_captures(gradient: Gradient, f: Graph, df: Graph, sources: dict[Value, 
     """The Gradient of an f and a df of which the inputs behind the vjps are what `sources` says of f.
 
     `df` takes them in the place of its own; f loses the outputs beyond the real ones and gains those that are captured.
+
+    Before:
+        graph f(%x : Tensor, %w : Tensor):
+          %s : Tensor = aten::sigmoid(%x)
+          %c : int = prim::Constant[value=2]()
+          %y : Tensor = aten::mul.Tensor(%s, %w)
+          return (%y, %w, %s, %c)
+        graph df(%g : Tensor, %1 : Tensor, %2 : Tensor, %3 : int):
+          %4 : Tensor = aten::mul.Tensor(%g, %1)
+          %5 : Tensor = aten::mul.Scalar(%4, %3)
+          %6 : Tensor = aten::mul.Tensor(%5, %2)
+          return (%6)
+    After:
+        graph f(%x : Tensor, %w : Tensor):
+          %s : Tensor = aten::sigmoid(%x)
+          %y : Tensor = aten::mul.Tensor(%s, %w)
+          return (%y, %s)
+        graph df(%g : Tensor, %w : Tensor, %s : Tensor):
+          %c : int = prim::Constant[value=2]()
+          %1 : Tensor = aten::mul.Tensor(%g, %w)
+          %2 : Tensor = aten::mul.Scalar(%1, %c)
+          %3 : Tensor = aten::mul.Tensor(%2, %s)
+          return (%3)
     """
     count = len(gradient.input_vjps)
     given = list(df.inputs)

@@ -13,7 +13,7 @@ import pytest
 from gradscript.compiler.analysis.points import Points
 from gradscript.compiler.autodiff.aggregation import copy_repeated
 from gradscript.compiler.autodiff.flatten import flatten_signature
-from gradscript.compiler.autodiff.gradient import Gradient
+from gradscript.compiler.autodiff.gradient import Gradient, residuals_of
 from gradscript.compiler.autodiff.requires_grad import answer_requires_grad
 from gradscript.compiler.autodiff.subgraphs import create_autodiff_subgraphs, inline_autodiff_subgraphs
 from gradscript.compiler.fusion.decided import decided_graph
@@ -28,6 +28,7 @@ from gradscript.compiler.ir.verify import verify
 from gradscript.compiler.ops.meta import UNKNOWN, Meta
 from gradscript.compiler.parse_ir import parse_ir
 from gradscript.compiler.passes.simplification.eliminate_dead_code import eliminate_dead_code
+from gradscript.compiler.recompute.plain import with_captures
 from gradscript.compiler.recompute.problem import all_defined
 from gradscript.compiler.shapes.propagate import propagate_shapes
 from gradscript.compiler.specialize.assume import assume, assume_inputs
@@ -141,6 +142,17 @@ def test_example_of_both_halves() -> None:
     assert f"{made.f}{made.df}".replace("\n\n", "\n") == after
 
 
+def test_example_of_captures() -> None:
+    """What `df` takes is an input of f, an output that f needs not give, a temporary and a constant."""
+    before, after = _example(with_captures)
+    f, df = (parse_ir(f"graph{text}") for text in before.split("graph")[1:])
+    gradient = Gradient(f, df, 1, (0,), (0,), (), (1, 2, 3), (True,))
+    sources = dict(zip(df.inputs[1:], residuals_of(gradient, f.inputs, f.outputs), strict=True))
+    made = with_captures(gradient, f, df, sources)
+    assert made.captured_inputs == (1,) and made.captured_outputs == (1,)
+    assert f"{made.f}{made.df}".replace("\n\n", "\n") == after
+
+
 CHANGES = {"replace_uses_with", "destroy", "unlink", "set_input", "splice"} | {
     *("replace_node", "replace_value", "replace_by_constant")
 }
@@ -172,5 +184,5 @@ def test_what_changes_graphs_says_how() -> None:
     silent = {name for name, functions in shown.items() if not functions}
     assert {name for name in silent if not name.startswith((*BUILDERS, "compiler/passes/"))} == set()
     elsewhere = [functions for name, functions in shown.items() if not name.startswith("authoring/derive/")]
-    run = {told.__name__ for told, _ in REWRITES} | {with_wide_statistics.__name__}
+    run = {told.__name__ for told, _ in REWRITES} | {with_wide_statistics.__name__, with_captures.__name__}
     assert set().union(*elsewhere) == run
