@@ -354,6 +354,9 @@ def _serial(kernel: Kernel, limits: Limits) -> Serial:
         # Drawing takes longer than memory: more turns ahead would only take scalar registers for their masks.
         limits, stages = _for_elements(kernel, limits), min(stages, 2)
     warps = _warps(rows * columns, limits, _held_words(kernel, rows * columns, limits))
+    if columns > extent(reduction) and _work(kernel, limits) > limits.laborious:
+        # The masks of what is beyond a row's end take registers in every stage.
+        rows, stages = -(-rows // 2), min(stages, 3)
     return Serial(warps, stages, rows, columns, most_registers=limits.most_registers)
 
 

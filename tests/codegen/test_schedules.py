@@ -250,3 +250,19 @@ def test_a_tile_is_a_dimension_for_each_of_its_axes_and_no_loop_goes_over_it() -
     assert constants(kernel, choose_schedule(kernel)) == {"DEPTH": 8, "COLUMNS": 8}
     with pytest.raises(Unsupported, match="some of the axes of one dimension"):
         emit_triton(kernel, LoopedRow(4, 1, 1, 16))
+
+
+@pytest.mark.parametrize(("columns", "rows", "stages"), [(61, 8, 3), (64, 16, 4)])
+def test_a_laborious_program_takes_fewer_rows_that_end_within_its_columns(columns: int, rows: int, stages: int) -> None:
+    k = KernelBuilder("laborious", i=(4096, "serial"), j=(columns, "reduction"))
+    k.input("x", FLOAT32, (4096, columns))
+    k.input("y", FLOAT32, (4096, columns))
+    k.output("result", FLOAT32, ())
+    left, right = k.load("x", "ij"), k.load("y", "ij")
+    for primitive in ("sin", "exp", "cos", "tanh", "sin", "exp", "cos"):
+        left, right = k.compute("add", k.compute(primitive, left), right), k.compute(primitive, right)
+    total = k.compute("mul", k.reduce("sum", left, "j"), k.reduce("sum", right, "j"))
+    k.store("result", "", k.reduce("sum", total, "i"))
+    schedule = choose_schedule(k.build())
+    assert isinstance(schedule, Serial)
+    assert (schedule.rows, schedule.num_stages) == (rows, stages)
