@@ -26,7 +26,8 @@ from .fixed_calls import ListCall
 from .flags import flags_of
 from .kinds import BY_OPS
 from .places import each
-from .prepared import PreparedCall, prepare
+from .preparation import prepare
+from .prepared import PreparedCall
 from .products import on_tensors
 from .recent import RecentCalls, signature
 from .recorded.node import is_transformed, run_program
