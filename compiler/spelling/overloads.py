@@ -238,8 +238,10 @@ def _packed_start(
     if formals[start].fixed_size is not None:
         # One number stands for as many as the schema says.
         return None
+    # A tensor stands for an int among sizes and dimensions; of what a method is called it is no item of a list.
+    takes_tensors = convert > 1 and formals[start].name != "self"
     types = [arguments[i].value.type for i in positional[start:]]
-    return start if all(type == INT or (convert > 1 and is_tensor(type)) for type in types) else None
+    return start if all(type == INT or (takes_tensors and is_tensor(type)) for type in types) else None
 
 
 def _takes_no_bool(schema: FunctionSchema) -> bool:
