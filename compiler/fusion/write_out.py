@@ -149,6 +149,8 @@ def _is_read(value: Value, known: Mapping[Value, Any]) -> bool:
     pending, seen = [value], {value}
     while pending:
         one = pending.pop()
+        if _holds_tensor(one):
+            continue
         op = OPS.of(one.node.schema)
         if one.node.kind == PARAM and one.node.holder is None and not is_known(known.get(one, UNKNOWN)):
             return True
