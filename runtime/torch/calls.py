@@ -22,14 +22,14 @@ from ..failures.failure import RuntimeFailure
 from ..tape.programs import program_of
 from ..values.recorded import RecordedCall
 from .array_runs import ArrayRun, lists_run, new_kinds, remember
-from .fixed_calls import ListCall
 from .flags import flags_of
 from .kinds import BY_OPS
 from .places import each
-from .preparation import prepare
-from .prepared import PreparedCall
+from .prepared.calls import PreparedCall
+from .prepared.fixed_calls import ListCall
+from .prepared.preparation import prepare
+from .prepared.recent import RecentCalls, signature
 from .products import on_tensors
-from .recent import RecentCalls, signature
 from .recorded.node import is_transformed, run_program
 from .tensors import TensorMemory, check_devices, checked, device_of, has_tangent, requires_grad
 from .tracing import refuse_tracers

@@ -8,8 +8,8 @@ from typing import Any
 import gradscript as gs
 import pytest
 import torch
-from gradscript.runtime.torch.prepared import NodeCall, PlainCall, is_plain
-from gradscript.runtime.torch.recent import signature
+from gradscript.runtime.torch.prepared.calls import NodeCall, PlainCall, is_plain
+from gradscript.runtime.torch.prepared.recent import signature
 from kernel_device import KernelRuns, kernel_device
 from torch_programs import CASES
 

@@ -10,7 +10,7 @@ import gradscript as gs
 import pytest
 import torch
 from gradscript.runtime.torch import calls, recent
-from gradscript.runtime.torch.recent import signature
+from gradscript.runtime.torch.prepared.recent import signature
 from graph_recording import graph_device
 
 

@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 
 import torch
 
-from ...compiler.analysis.draws import is_random
-from ...compiler.autodiff.marked_results import ResultMark
-from ...compiler.types.types import BOOL, is_tensor
-from ..settings.modes import TOUCHED, usual_backend
-from .array_runs import (
+from ....compiler.analysis.draws import is_random
+from ....compiler.autodiff.marked_results import ResultMark
+from ....compiler.types.types import BOOL, is_tensor
+from ...settings.modes import TOUCHED, usual_backend
+from ..array_runs import (
     SingleLevelFunction,
     has_quick_calls,
     new_kinds,
@@ -24,15 +24,15 @@ from .array_runs import (
     quick_node,
     remember,
 )
-from .devices import DeviceMemory, FixedRun
+from ..devices import DeviceMemory, FixedRun
+from ..kinds import PLAIN, SYMBOLIC, dispatch_keys, kind_of
+from ..places import NestedPlaces, TensorPlace, each
+from ..recorded.kept_places import NUMPY_DTYPE, KeptPlaces, fits
+from ..recorded.node import NO_MARKS, is_transformed, named, run_program
+from ..second_derivatives import KeptArguments
+from ..steps import Step, step_of
+from ..tracing import leave_to_python
 from .fixed_calls import ListCall
-from .kinds import PLAIN, SYMBOLIC, dispatch_keys, kind_of
-from .places import NestedPlaces, TensorPlace, each
-from .recorded.kept_places import NUMPY_DTYPE, KeptPlaces, fits
-from .recorded.node import NO_MARKS, is_transformed, named, run_program
-from .second_derivatives import KeptArguments
-from .steps import Step, step_of
-from .tracing import leave_to_python
 
 TorchValues = Sequence[Any]
 PreparedRun = Callable[[TorchValues], list[Any]]

@@ -6,19 +6,19 @@ from typing import Any
 
 import torch
 
-from ...compiler.autodiff.marked_results import ResultMark
-from ...compiler.ir.node import Value
-from ...compiler.types.types import BOOL, FLOAT, INT, is_tensor, leaf_of
-from ..execution.compiled import Compiled
-from ..execution.differentiated import CompiledGraph
-from ..settings.modes import runs_c
-from .array_runs import ArrayRun, lists_run
+from ....compiler.autodiff.marked_results import ResultMark
+from ....compiler.ir.node import Value
+from ....compiler.types.types import BOOL, FLOAT, INT, is_tensor, leaf_of
+from ...execution.compiled import Compiled
+from ...execution.differentiated import CompiledGraph
+from ...settings.modes import runs_c
+from ..array_runs import ArrayRun, lists_run
+from ..flags import flags_of, gradient_key
+from ..kernels import kernel_program
+from ..steps import step_of
+from ..tensors import requires_grad
+from .calls import CONSTANTS, NodeCall, PlainCall, PreparedCall, TorchValues, is_plain
 from .fixed_calls import ListCall
-from .flags import flags_of, gradient_key
-from .kernels import kernel_program
-from .prepared import CONSTANTS, NodeCall, PlainCall, PreparedCall, TorchValues, is_plain
-from .steps import step_of
-from .tensors import requires_grad
 
 
 def prepare(

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from ..kernels.c.library import extension
-from ..settings.modes import TOUCHED, usual_backend
-from .kinds import PLAIN, dispatch_keys
-from .prepared import CONSTANTS, PreparedCall, TorchValues
-from .recorded.node import is_transformed
+from ...kernels.c.library import extension
+from ...settings.modes import TOUCHED, usual_backend
+from ..kinds import PLAIN, dispatch_keys
+from ..recorded.node import is_transformed
+from .calls import CONSTANTS, PreparedCall, TorchValues
 
 MAX_RECENT = 8
 """Of one function; beyond, the one added first is found the longer way."""

@@ -11,15 +11,15 @@ from typing import Any
 
 import torch
 
-from ..settings.modes import TOUCHED, usual_backend
-from .call_layout import CallLayout, Listed, key_of_captures, places_of
-from .devices import DeviceMemory, FixedRun
-from .kinds import is_batch_of_gradients
-from .places import NestedPlaces, each, leaves_of, put_together, take_apart
-from .recorded.kept_places import NUMPY_DTYPE, KeptPlaces
-from .recorded.node import GradscriptFunction, StepCall, is_transformed, named
-from .steps import Step, step_of
-from .tensors import is_forward_mode
+from ...settings.modes import TOUCHED, usual_backend
+from ..call_layout import CallLayout, Listed, key_of_captures, places_of
+from ..devices import DeviceMemory, FixedRun
+from ..kinds import is_batch_of_gradients
+from ..places import NestedPlaces, each, leaves_of, put_together, take_apart
+from ..recorded.kept_places import NUMPY_DTYPE, KeptPlaces
+from ..recorded.node import GradscriptFunction, StepCall, is_transformed, named
+from ..steps import Step, step_of
+from ..tensors import is_forward_mode
 
 MAX_BACKWARDS = 32
 """Kinds of gradients of outputs and of numbers kept, of one call; beyond, all are forgotten."""
