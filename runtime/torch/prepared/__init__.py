@@ -1,1 +1,1 @@
-"""Calls on tensors that are prepared: known by the kinds of their arguments, and what is run for each kind."""
+"""Calls whose arguments are of kinds met before: how they are told, and what is run for each."""

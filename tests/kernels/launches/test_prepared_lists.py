@@ -7,7 +7,8 @@ from typing import Any
 import gradscript as gs
 import pytest
 import torch
-from gradscript.runtime.torch import calls, fixed_calls
+from gradscript.runtime.torch import calls
+from gradscript.runtime.torch.prepared import fixed_calls
 from graph_recording import graph_device
 
 TEXT = """

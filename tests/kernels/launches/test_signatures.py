@@ -9,7 +9,8 @@ from typing import Any
 import gradscript as gs
 import pytest
 import torch
-from gradscript.runtime.torch import calls, recent
+from gradscript.runtime.torch import calls
+from gradscript.runtime.torch.prepared import recent
 from gradscript.runtime.torch.prepared.recent import signature
 from graph_recording import graph_device
 
