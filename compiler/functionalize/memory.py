@@ -27,7 +27,10 @@ from .places import (
     type_of,
 )
 from .scopes import Write
-from .views import GET, SET
+from .unrecorded import may_carry_gradient
+from .views import GET, SET, is_detaching
+
+_DETACHED = "a write of what has a gradient into a tensor that shares memory with the one it was detached from"
 
 
 class Memory(Contents):
@@ -97,6 +100,9 @@ class Memory(Contents):
     def _written(self, place: Place, value: Value) -> Value:
         """What stands in the base of a place once a value stands in the place."""
         while isinstance(place, View):
+            if is_detaching(place.step) and may_carry_gradient(value):
+                span = self.builder.current_span
+                raise self.diagnostics.fail("E305", _DETACHED, span, "write into a copy: `z = y.detach().clone()`")
             written = place.step.write(self.builder, self._read(place.parent), value)
             if written is None:
                 span = self.builder.current_span

@@ -373,6 +373,21 @@ def _einsum(f: Walker, node: Node, places: Sequence[Place], made: Node) -> list[
     return [view]
 
 
+def _detached(f: Walker, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
+    """What was made to be detached is a tensor of its own: nobody else has its memory, and what is written into it
+    later flows back from it."""
+    source, place = node.inputs[0], places[0]
+    while source.use_count == 1 and source.node.schema is not None and view_step(source.node) is not None:
+        source = source.node.inputs[0]
+    root = place.root if isinstance(place, View) else place
+    if source.use_count != 1 or not isinstance(root, Root) or root.cell.key[0] is not source:
+        return None
+    cell = root.cell
+    if cell.argument or cell.others or cell.level != f.memory.scope.level:
+        return None
+    return [f.result(node.output, made.output)]
+
+
 def _missing(f: Walker, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
     return [Plain(made.output)]
 
@@ -392,4 +407,5 @@ _AFTER: dict[str, Callable[[Walker, Node, Sequence[Place], Node], list[Place] | 
     GET: _getitem,
     POP: _pop,
     "aten::einsum": _einsum,
+    "aten::detach": _detached,
 }

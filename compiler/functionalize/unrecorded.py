@@ -27,6 +27,7 @@ from .arguments import ask_itself, gives_elements, is_itself
 
 DETACH = "aten::detach"
 VIEW = "aten::_unrecorded_view"
+_OF_PARTS = ("prim::Constant", "prim::Uninitialized", "prim::ListConstruct", "prim::TupleConstruct")
 _NO_RESULT = Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY
 
 
@@ -128,6 +129,24 @@ def may_carry(type: Type) -> bool:
     if isinstance(type, OptionalType | ListType):
         return may_carry(type.element)
     return is_differentiable(type)
+
+
+def may_carry_gradient(value: Value) -> bool:
+    """Whether a gradient may flow from a value, by what it is made of: of what blocks give, and arguments, it may."""
+    pending, seen = [value], {value}
+    while pending:
+        node = pending.pop().node
+        op = OPS.of(node.schema)
+        if op is None and node.kind not in _OF_PARTS:
+            return True
+        if op is not None and op.has(_NO_RESULT):
+            continue
+        # The gradient of what is replaced stays.
+        parts = node.inputs[:1] if node.kind == "aten::_replaced" else node.inputs
+        found = [part for part in parts if may_carry(part.type) and part not in seen]
+        pending += found
+        seen.update(found)
+    return False
 
 
 def carries_gradients(type: Type) -> bool:

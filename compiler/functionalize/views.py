@@ -157,6 +157,11 @@ _MEANS_MORE = (
 """Views that say something of gradients."""
 
 
+def is_detaching(step: ViewStep) -> bool:
+    """Whether the step leads to a tensor with the same elements, and no gradient or one of its own."""
+    return isinstance(step, ViewOpStep) and step.op.schema.full_name in ("aten::detach", "aten::_unrecorded_view")
+
+
 def writer_of(op: Op, arguments: Sequence[ViewArgument]) -> WriteBack | None:
     """How a write through a view is put back; None where torch refuses it, or may."""
     name = op.schema.full_name

@@ -209,6 +209,37 @@ def test_a_write_leaves_the_gradient_what_it_was(body: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "made",
+    [
+        "with torch.no_grad():\n        v = x * 2",
+        "with torch.no_grad():\n        l = [x * 1, x * 2]\n    v = l[1]",
+        "with torch.no_grad():\n        v = x * 2 if x.sum() > 100 else x.sin()",
+        "v = (x * 2).detach()",
+        "v = torch.relu(x).detach().flip([0])",
+        "v = torch.relu(x).view(1, -1).detach()[0]",
+        "v = x * 1\n    for i in range(2):\n        with torch.no_grad():\n            v = v * 2\n        v[i] = w[i]",
+    ],
+)
+@pytest.mark.parametrize(
+    "written", ["v[0] = w[0]", "v[:2].mul_(w[1:])", "v.mul_(w)\n    v[1] = 2.0", "v[1:] += v[:-1].clone() * w[0]"]
+)
+def test_what_was_made_without_a_gradient_gets_that_of_what_is_written_into_it(made: str, written: str) -> None:
+    check(f"def f(x, w):\n    {made}\n    {written}\n    return v * v * x\n", "f", X, W)
+
+
+@pytest.mark.parametrize("written", ["z[0] = w[0]", "z.copy_(w)", "z.mul_(w)", "z[1:] += y[:-1]"])
+def test_a_gradient_written_into_what_shares_memory_is_refused(written: str) -> None:
+    """The tensor and the one it was detached from have the same elements then, and gradients of their own."""
+    with pytest.raises(gs.CompileError, match="it was detached from") as caught:
+        gs.CompilationUnit(f"def f(x, w):\n    y = x * 2\n    z = y.detach()\n    {written}\n    return z, y\n")
+    assert caught.value.code == "E305" and caught.value.span.line == 4
+    text = (
+        "def f(x, w):\n    y = x * w\n    z = y.detach()\n    z.mul_(0.5)\n    z[0] = 1.0\n    return z * w + y * y\n"
+    )
+    check(text, "f", X, W)
+
+
+@pytest.mark.parametrize(
     "kept",
     some_of(
         [

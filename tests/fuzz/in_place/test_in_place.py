@@ -47,7 +47,7 @@ def outcomes(seeds: Iterable[int], *options: str) -> Counter[str]:
 
 
 def test_what_blocks_bind_anew_and_share_is_written() -> None:
-    found = outcomes(range(some(120)), "rebinds")
+    found = outcomes(range(some(240)), "rebinds")
     assert found["refused"] <= 2 * REFUSED_AT_MOST * found["equal"]
 
 
