@@ -71,7 +71,7 @@ def _as_on_a_device(patch: pytest.MonkeyPatch) -> None:
 
 def measured(model: Model) -> list[Row]:
     """Microseconds of a step, ours and eager torch's, and how many kernels are launched in ours."""
-    arguments = _tensor(model.arguments)
+    arguments = torch_models.as_leaves(model.arguments)
     leaves = [tensor for tensor in _flat(arguments) if tensor.requires_grad]
     peer = torch_models.MODELS[model.name]
     works = [
@@ -104,7 +104,7 @@ def held(model: Model) -> list[Row]:
         make(kept, row, outputs)
         lists.append((row, set(slots_in(outputs))))
 
-    arguments = _tensor(model.arguments)
+    arguments = torch_models.as_leaves(model.arguments)
     leaves = [tensor for tensor in _flat(arguments) if tensor.requires_grad]
     with pytest.MonkeyPatch().context() as patch:
         patch.setattr(launch_list.LaunchList, "__init__", made)
@@ -156,15 +156,6 @@ def _block(lives: Sequence[tuple[int, int, int]]) -> int:
             end = max(end, stop)
         placed.append((first, last, size, end if best is None else best[0]))
     return max((at + n for *_, n, at in placed), default=0)
-
-
-def _tensor(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_tensor(item) for item in value]
-    if not hasattr(value, "dtype"):
-        return value
-    found = torch.from_numpy(value)
-    return found.requires_grad_(found.is_floating_point())
 
 
 def _flat(values: Sequence[Any]) -> list[Any]:

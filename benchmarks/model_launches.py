@@ -156,21 +156,12 @@ def jobs() -> Iterator[Job]:
     """Each model: its name, ours, torch's, and arguments."""
     for make in MODELS:
         model = make(SCALE)
-        yield model.name, model.function, torch_models.MODELS[model.name], _tensor(list(model.arguments))
+        yield model.name, model.function, torch_models.MODELS[model.name], torch_models.as_leaves(list(model.arguments))
     for name in whole_models.MODELS:
         arguments = whole_models.tensors(whole_models.arguments(name))
         yield f"`{name}` of the tests", whole_models.UNIT[name], whole_models.eager(name), arguments
     for name in PROGRAMS:
         yield name, data_programs.UNIT[name], data_programs.eager(name), data_programs.arguments(name, 1)
-
-
-def _tensor(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_tensor(item) for item in value]
-    if not hasattr(value, "dtype"):
-        return value
-    found = torch.from_numpy(value)
-    return found.requires_grad_(found.is_floating_point())
 
 
 def counted() -> str:

@@ -205,3 +205,13 @@ def _replaced(value: Any, rest: Any) -> Any:
 
 def _is(value: Any) -> bool:
     return isinstance(value, Tensor)
+
+
+def as_leaves(value: Any) -> Any:
+    """Arrays as tensors, of which the floating ones require a gradient; lists likewise, and all else as it is."""
+    if isinstance(value, list):
+        return [as_leaves(item) for item in value]
+    if not hasattr(value, "dtype"):
+        return value
+    found = torch.from_numpy(value)
+    return found.requires_grad_(found.is_floating_point())
