@@ -27,7 +27,7 @@ from .places import (
     type_of,
 )
 from .scopes import Write
-from .unrecorded import may_carry_gradient
+from .unrecorded import is_last_use, may_carry_gradient
 from .views import GET, SET, is_detaching
 
 _DETACHED = "a write of what has a gradient into a tensor that shares memory with the one it was detached from"
@@ -48,8 +48,23 @@ class Memory(Contents):
             unknown = self._moved(place, is_known=False)
             if unknown is not None:
                 raise self.unknown(*unknown)
+        self._permit_gradient(place, value, write)
         self._assign(place, value)
         self.spoil(cells, write)
+
+    def _permit_gradient(self, place: Place, value: Value, write: Write) -> None:
+        """Report a write of a gradient into what was detached, unless nobody reads it there: what shares its memory
+        keeps the gradient that it has."""
+        pending = [place]
+        while pending:
+            place = pending.pop()
+            if isinstance(place, View):
+                if is_detaching(place.step) and may_carry_gradient(value) and not is_last_use(write.node):
+                    note = "write into a copy: `z = y.detach().clone()`"
+                    raise self.diagnostics.fail("E305", _DETACHED, write.span, note)
+                pending.append(place.parent)
+            elif isinstance(place, Either | ChosenPlace):
+                pending += places_in(place)
 
     def permit(self, cells: list[Cell], write: Write) -> None:
         """Report a write into what the caller, a closure or the function around holds."""
@@ -100,9 +115,6 @@ class Memory(Contents):
     def _written(self, place: Place, value: Value) -> Value:
         """What stands in the base of a place once a value stands in the place."""
         while isinstance(place, View):
-            if is_detaching(place.step) and may_carry_gradient(value):
-                span = self.builder.current_span
-                raise self.diagnostics.fail("E305", _DETACHED, span, "write into a copy: `z = y.detach().clone()`")
             written = place.step.write(self.builder, self._read(place.parent), value)
             if written is None:
                 span = self.builder.current_span

@@ -55,7 +55,7 @@ def before(f: Walker, node: Node, places: Sequence[Place]) -> bool:
 
 def _write(f: Walker, node: Node, places: Sequence[Place]) -> bool:
     target, content = places
-    write = Write(node.attrs["what"], node.span)
+    write = Write(node.attrs["what"], node.span, node)
     if isinstance(node.inputs[0].type, ListType):
         write_list(f.memory, target, content, write)
     else:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span
-from ..ir.node import Value
+from ..ir.node import Node, Value
 from ..types.types import Type
 from .places import Cell, Content, Key, Place
 
@@ -21,10 +21,11 @@ class CellParts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write of the program, for messages."""
+    """A write of the program, for messages; its node, where it has one of its own."""
 
     what: str
     span: Span
+    node: Node | None = None
 
 
 @dataclass(eq=False, slots=True)

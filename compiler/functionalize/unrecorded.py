@@ -24,6 +24,8 @@ from ..types.types import (
     leaf_of,
 )
 from .arguments import ask_itself, gives_elements, is_itself
+from .views import may_alias, view_step
+from .write_nodes import WRITE
 
 DETACH = "aten::detach"
 VIEW = "aten::_unrecorded_view"
@@ -147,6 +149,35 @@ def may_carry_gradient(value: Value) -> bool:
         pending += found
         seen.update(found)
     return False
+
+
+def is_last_use(write: Node | None) -> bool:
+    """Whether nobody reads after a write what it wrote into, `z.detach()` or a part of it, under that name: all of them
+    are made in the block of the write, and used before it."""
+    if write is None:
+        return False
+    value, names = write.inputs[0], list[Value]()
+    while view_step(value.node) is not None:
+        if value.node.kind in (DETACH, VIEW):
+            names = [value]
+        value = value.node.inputs[0]
+    later: set[Node] = set()
+    node = write.next
+    while node is not None:
+        later.add(node)
+        node = node.next
+    for name in names:
+        if name.node.owner is not write.owner:
+            return False
+        for user, _ in name.uses:
+            op = OPS.of(user.schema)
+            if user in later or user.owner is not write.owner or (op is None and user.kind != WRITE):
+                return False
+            if any(isinstance(made.type, ListType) for made in user.outputs):
+                return False
+            if op is not None and may_alias(op):
+                names += user.outputs
+    return bool(names)
 
 
 def carries_gradients(type: Type) -> bool:

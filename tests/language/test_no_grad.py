@@ -240,6 +240,34 @@ def test_a_gradient_written_into_what_shares_memory_is_refused(written: str) -> 
 
 
 @pytest.mark.parametrize(
+    "written",
+    [
+        "y.detach().mul_(w)",
+        "y.data.copy_(w * 2)",
+        "y.detach()[0].mul_(0.5).add_(w[0])",
+        "for i in range(2):\n        y.detach()[i] = w[i] * y[0]",
+        "z = y.detach()\n    v = z[1:]\n    s = z + w\n    v += s[1:]\n    y = y * s",
+    ],
+)
+def test_a_gradient_written_into_what_is_detached_and_read_no_more_changes_the_elements(written: str) -> None:
+    check(f"def f(x, w):\n    y = x * w\n    {written}\n    return y * y\n", "f", X, W)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "z = y.detach()\n    v = z[1:]\n    v += w[1:]\n    y = y * z",
+        "z = y.detach()\n    v = z[1:]\n    z.mul_(w)\n    y = y * v.sum()",
+        "z = y.detach()\n    for i in range(2):\n        y = y * z.sum()\n        z.mul_(w)",
+        "l = [y.detach()]\n    l[0].mul_(w)\n    y = y * l[0]",
+    ],
+)
+def test_nor_where_it_is_read_under_another_name(written: str) -> None:
+    with pytest.raises(gs.CompileError, match="it was detached from"):
+        gs.CompilationUnit(f"def f(x, w):\n    y = x * w\n    {written}\n    return y * y\n")
+
+
+@pytest.mark.parametrize(
     "kept",
     some_of(
         [
