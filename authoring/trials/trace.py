@@ -206,6 +206,9 @@ def sum_to(array: Array, shape: tuple[int, ...]) -> Array | None:
 def summed_like(gradient: Any, value: Any) -> Any:
     """A gradient summed over what its parameter was broadcast to; as it is where that does not fit."""
     if isinstance(gradient, list):
+        # One of another length, or for no list at all, is a finding about the backward.
+        if not isinstance(value, list) or len(gradient) != len(value):
+            return gradient
         return [summed_like(g, v) for g, v in zip(gradient, value, strict=True)]
     if gradient is None or not isinstance(value, np.ndarray):
         return gradient

@@ -222,7 +222,8 @@ class OpenSize:
         return other / self.__index__()
 
     def __pow__(self, other: Any) -> Any:
-        return self * self if other == 2 else self.__index__() ** other
+        # The square by 2.0 is a float.
+        return self * self if self._other(other) is not None and other == 2 else self.__index__() ** other
 
     def __rpow__(self, other: Any) -> Any:
         return other ** self.__index__()

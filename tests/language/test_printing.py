@@ -198,6 +198,21 @@ def test_generated(seed: int) -> None:
         assert isinstance(expected, Exception) or ours.getvalue() == printed.getvalue(), source
 
 
+@pytest.mark.parametrize("seed", range(some(30)))
+def test_numbers_that_change_from_call_to_call_are_written(seed: int) -> None:
+    """What is planned for numbers that are open writes those of each call, in lists and tuples too."""
+    rng = random.Random(seed)
+    fields = [rng.choice(("n", "n * k", "[n, k]", "(n, 1)", "c", "[c, c * 2]", "-k", "n // 2", "n % 3")) for _ in "ab"]
+    how = rng.choice(("f'{{{}}} {{{}}}'", "str({}) + repr({})", "'%s|%r' % (({}), ({}))", "'{{}} {{}}'.format({}, {})"))
+    source = f"def f(n: int, k: int, c: float):\n    return {how.format(*fields)}, n**2.0, n**2\n"
+    python, function = eager(source)["f"], gs.CompilationUnit(source).f
+    for n, k, c in ((7, 3, 0.5), (8, 3, 0.5), (9, 5, 1.5), (-4, 6, 2.5), (10, 5, 0.1)):
+        with gs.settings.backend("c"):
+            found = function(n, k, c)
+        expected = python(n, k, c)
+        assert found == expected and [*map(type, found)] == [*map(type, expected)], source
+
+
 @pytest.mark.parametrize("seed", range(some(60)))
 def test_tensors_are_written_as_torch_writes_them(seed: int) -> None:
     rng = np.random.default_rng(seed)

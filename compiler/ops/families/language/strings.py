@@ -26,7 +26,10 @@ def represented(value: Any) -> str:
         return f"[{', '.join(map(represented, value))}]"
     if isinstance(value, tuple):
         return f"({', '.join(map(represented, value))}{',' if len(value) == 1 else ''})"
-    return tensor_text(value) if isinstance(value, np.ndarray) else repr(value)
+    if isinstance(value, np.ndarray):
+        return tensor_text(value)
+    # An open size is the number at hand then; what it is to those who debug is no text of a program.
+    return str(value) if isinstance(value, int) else repr(value)
 
 
 def _format(value: Any, spec: str) -> str:
