@@ -64,8 +64,9 @@ class Definedness:
 
     def visit(self, node: Node) -> None:
         """Note the states of a node's outputs."""
+        hands_on = bool(node.blocks) and _hands_on(node)
         for index, value in enumerate(node.outputs):
-            if _hands_on(node):
+            if hands_on:
                 self._states[value] = self.of(given for given in sources(value, index) if _is_read(given, value))
             else:
                 self._states[value] = _output_state(node, index, self.__getitem__)

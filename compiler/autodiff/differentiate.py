@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...lang.collection import collection_paused
 from ...lang.trampoline import Walk, run
 from ..analysis.floats import Floats, asks_for_a_dtype
 from ..ir.graph import Graph
@@ -66,7 +67,8 @@ def differentiate(
         floating=floating,
         results_are_asked=results_are_asked,
     )
-    return run(walk)  # type: ignore[no-any-return]
+    with collection_paused():
+        return run(walk)  # type: ignore[no-any-return]
 
 
 def _differentiate(
@@ -80,11 +82,14 @@ def _differentiate(
     lacks: bool,
     floating: Sequence[bool],
     results_are_asked: bool = False,
+    is_part: bool = False,
 ) -> Walk:
     """`shapes` are known for `rounds` only. `lacks` says that inputs may be gradients that are undefined, `floating`
-    which are of floats for sure."""
+    which are of floats for sure. A graph that `is_part` of one that is differentiated is the caller's to be changed."""
     lacks = lacks or any(node.kind in _OF_GRADIENTS for node in graph.all_nodes())
-    f = _simplified(graph)
+    # Functions that have no pair are inlined. Where a gradient may be undefined, a branch asks if it is.
+    f = graph if is_part else graph.copy()
+    run_recipe(f, "before_autodiff")
     active = {v for v, wanted in zip(f.inputs, requires_grad, strict=True) if wanted and is_differentiable(v.type)}
     answer_requires_grad(f, dict.fromkeys(active, True))
     wanted = [i for i, value in enumerate(f.inputs) if value in active]
@@ -99,10 +104,3 @@ def _differentiate(
     # What contexts are made of was written for tensors of any kind.
     run_recipe(f, "types")
     return Backward(forward, wanted, temporaries).build()
-
-
-def _simplified(graph: Graph) -> Graph:
-    """A copy with functions that have no pair inlined. Where a gradient may be undefined, a branch asks if it is."""
-    copied = graph.copy()
-    run_recipe(copied, "before_autodiff")
-    return copied

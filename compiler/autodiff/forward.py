@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from ...lang.diagnostics import CompileError, Diagnostic
@@ -25,6 +25,7 @@ from .gradient import Gradient
 from .kept_rounds import Rounds
 from .registered import registered
 from .reverse import ReverseRule
+from .rules.active_state import follow_active
 from .rules.branches import prepare_branch
 from .rules.loops import prepare_loop
 from .rules.nodes import (
@@ -118,6 +119,7 @@ class Forward:
             self.aggregation,
             lacks=self.lacks,
             floating=[self._floats is not None and value in self._floats for value in self._inputs_inside()],
+            is_part=True,
         )
         self.functions.update(gradient.f.functions)
         return gradient
@@ -150,7 +152,7 @@ class Forward:
         self._around = node
         prepare: Callable[..., Walk] = prepare_branch
         if node.kind == "prim::Loop":
-            prepare = partial(prepare_loop, keep=self._kept)
+            prepare = partial(prepare_loop, keep=self._kept, results=self._results)
         rule: ReverseRule | None = yield prepare(node, self.graph, self.active, self._differentiate, lacks=self.lacks)
         if rule is None:
             return node.next
@@ -161,7 +163,6 @@ class Forward:
 
     def _visit(self, node: Node) -> Node | None:
         """Give an active node its rule; the node to visit next."""
-        op = OPS.of(node.schema)
         if node.kind == "prim::TupleConstruct":
             _refuse_in_list(node)
         if node.kind in _NUMBER_OF_TENSOR:
@@ -170,18 +171,14 @@ class Forward:
             self._rebuild(node.output, checked)
             replace_node(node, [checked])
             return following
-        outputs = [value for value in node.outputs if is_differentiable(value.type)]
-        if node.kind == "prim::CallFunction" and self.functions[node.attr("callee")].pair is not None:
-            results = self.functions[node.attr("callee")].graph.outputs
-            # A function with a backward of its own may give ints all the same, whose gradient nobody asks for.
-            outputs = [v for v, made in zip(node.outputs, results, strict=False) if v in outputs and _is_floating(made)]
-        if not outputs or (op is not None and op.has(Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY)) or _gives_ints(node):
+        outputs = self._with_gradient(node)
+        if not outputs:
             return node.next
         before = node.previous
         assert before is not None
         if node.kind in STRUCTURAL:
             self.rules.append(StructuralRule(node, STRUCTURAL[node.kind]))
-        elif op is not None:
+        elif OPS.of(node.schema) is not None:
             self._prepare_op(node)
         elif node.kind == "prim::CallFunction":
             self._prepare_call(node)
@@ -193,10 +190,35 @@ class Forward:
         self.active.update(outputs)
         return node.next
 
+    def _with_gradient(self, node: Node) -> list[Value]:
+        """The outputs that may have a gradient where an operand has one."""
+        outputs = [value for value in node.outputs if is_differentiable(value.type)]
+        if node.kind == "prim::CallFunction" and self.functions[node.attr("callee")].pair is not None:
+            results = self.functions[node.attr("callee")].graph.outputs
+            # A function with a backward of its own may give ints all the same, whose gradient nobody asks for.
+            outputs = [v for v, made in zip(node.outputs, results, strict=False) if v in outputs and _is_floating(made)]
+        if OPS.has(node.schema, Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY) or _gives_ints(node):
+            return []
+        return outputs
+
+    def _results(self, node: Node, active: set[Value]) -> Iterable[Value]:
+        """The outputs that have a gradient where these values have one, as far as it is known before a visit."""
+        outputs = self._with_gradient(node)
+        if not outputs or node.kind in STRUCTURAL:
+            return outputs
+        if node.kind == "prim::CallFunction":
+            return outputs if self.functions[node.attr("callee")].pair is not None else ()
+        callee = _formula_of(node)
+        if callee is None or callee.pair is not None:
+            return outputs
+        inside = {own for own, given in zip(callee.graph.inputs, node.inputs, strict=True) if given in active}
+        follow_active(callee.graph.body, inside, self._results)
+        return [v for v, own in zip(node.outputs, callee.graph.outputs, strict=True) if own in inside]
+
     def _prepare_op(self, node: Node) -> None:
         assert node.schema is not None
         own = registered(node.schema)
-        callee = own or formula(node.schema, [value.type for value in node.inputs])
+        callee = _formula_of(node)
         if callee is None:
             self.rules.append(MissingRule(node))
         elif callee.pair is None:
@@ -269,6 +291,13 @@ class Forward:
             old.replace_uses_with(new)
             self._rebuild(old, new)
         node.destroy()
+
+
+def _formula_of(node: Node) -> Callee | None:
+    """A user's formula of a node's op, or the library's."""
+    if node.schema is None:
+        return None
+    return registered(node.schema) or formula(node.schema, [value.type for value in node.inputs])
 
 
 def _is_floating(value: Value) -> bool:

@@ -104,6 +104,8 @@ NUMBERS = frozenset((INT, FLOAT, BOOL, NUMBER))
 
 def is_subtype(actual: Type, formal: Type) -> bool:
     """Whether a value of type `actual` may stand where `formal` is asked for, with no conversion at all."""
+    if actual is formal:
+        return True
     pairs = [(actual, formal)]
     while pairs:
         a, f = pairs.pop()

@@ -80,9 +80,10 @@ def prepare_on_device(graph: Graph) -> None:
 
 def device_graph(graph: Graph) -> Graph:
     """A copy for what runs graphs on another device, whose planner decomposes and batches ops by itself."""
-    copied = graph.plain_copy()
-    for name in stages(differentiable=False):
-        run_stage(copied, name, on_device=True)
+    with collection_paused():
+        copied = graph.plain_copy()
+        for name in stages(differentiable=False):
+            run_stage(copied, name, on_device=True)
     return copied
 
 

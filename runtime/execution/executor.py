@@ -19,6 +19,7 @@ from ...compiler.analysis.draws import draws
 from ...compiler.ir.graph import Graph
 from ...compiler.ops.meta import Abstract
 from ...compiler.ops.registry import OPS, Trait
+from ...lang.collection import collection_paused
 from ...lang.light_dataclasses import dataclass
 from ..failures.failure import RuntimeFailure
 from ..plans.build import PlanCache, build_plan
@@ -286,7 +287,8 @@ class GraphExecutor:
 
     def _build(self, graph: Graph) -> ExecutionPlan:
         """The plan of an optimised graph."""
-        return build_plan(graph, self._callees)
+        with collection_paused():
+            return build_plan(graph, self._callees)
 
     def _make_room(self) -> None:
         """Drop what was used longest ago."""

@@ -23,6 +23,7 @@ from ...ops.registry import OPS, Trait
 from ...types.types import INT, UNDEFINED, ListType, Type, is_differentiable, is_tensor, unify
 from ..gradient import Gradient
 from ..reverse import Reverse, gradient_type
+from .active_state import GradientResults, active_state
 from .branches import Differentiate, body_graph, copy_backward, owner
 from .retold import holds_numbers, retold
 
@@ -293,26 +294,32 @@ def prepare_loop(
     differentiate: Differentiate,
     *,
     keep: Callable[[Gradient], Gradient],
+    results: GradientResults,
     lacks: bool,
 ) -> Walk:
     """Rebuild a prim::Loop on its body's forward half: the rule, or None if no gradient can pass.
 
-    `keep` chooses what rounds keep, once it is known which parts of the state have gradients.
+    `keep` chooses what rounds keep, once it is known which parts of the state have gradients. `results` tells what of a
+    node has one.
     """
     (block,) = node.blocks
     outside = captures(block)
     initial = entering(node)
-    carried_active = [value in active for value in initial]
+    initially_active = [value in active for value in initial]
     outside_active = [value in active for value in outside]
-    if not any(carried_active) and not any(outside_active):
+    if not any(initially_active) and not any(outside_active):
         return None
+    expected = carried_active = active_state(node, active, results)
     while True:
         mask = [False, *carried_active, *outside_active]
         gradient: Gradient = yield differentiate(body_graph("round", block, outside, graph, lacks=lacks), mask)
-        reached = [a or b for a, b in zip(carried_active, gradient.active_outputs[1:], strict=True)]
+        before = initially_active if carried_active is expected else carried_active
+        reached = [a or b for a, b in zip(before, gradient.active_outputs[1:], strict=True)]
         if reached == carried_active:
             break
-        carried_active = reached
+        # Where less is reached than was expected, the rounds tell, one after the other.
+        too_much = carried_active is expected and any(a and not b for a, b in zip(expected, reached, strict=True))
+        carried_active = initially_active if too_much else reached
     if not any(carried_active):
         return None
     rule = _rebuild_loop(node, Round(keep(gradient), outside, len(initial)), lacks=lacks)

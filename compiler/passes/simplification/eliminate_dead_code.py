@@ -41,10 +41,8 @@ from ...ir.kinds import (
     parameters,
     sources,
 )
-from ...ir.node import PARAM, Block, Node, Value, walk, walk_blocks
+from ...ir.node import PARAM, Node, Value, walk, walk_blocks
 from ...ops.registry import OPS, Trait
-
-"""Kinds whose outputs are needed or not one by one."""
 
 
 def eliminate_dead_code(graph: Graph) -> bool:
@@ -53,16 +51,17 @@ def eliminate_dead_code(graph: Graph) -> bool:
     dead = _unmarked(graph, marks.nodes)
     for node in dead:
         _release(node)
-    trimmed = [n for n in graph.all_nodes() if n in marks.nodes and open_flow_of(n) is not None]
-    needed = [_needed_results(node, marks.values) for node in trimmed]
+    kept = [n for n in graph.all_nodes() if n.blocks and n in marks.nodes and open_flow_of(n) is not None]
+    needed = [(node, _needed_results(node, marks.values)) for node in kept]
+    trimmed = [(node, keep) for node, keep in needed if not all(keep)]
     # Uses go before definitions: one node's unneeded output may be another's unneeded result.
-    for node, keep in zip(trimmed, needed, strict=True):
+    for node, keep in trimmed:
         _drop_uses(node, keep)
-    for node, keep in zip(trimmed, needed, strict=True):
+    for node, keep in trimmed:
         _drop_definitions(node, keep)
     for node in dead:
         node.unlink()
-    return bool(dead) or not all(all(keep) for keep in needed)
+    return bool(dead) or bool(trimmed)
 
 
 def _unmarked(graph: Graph, marked: set[Node]) -> list[Node]:
@@ -170,13 +169,12 @@ class _Marks:
 def _effects_by_function(graph: Graph) -> dict[Node | None, list[Node]]:
     """The nodes with side effects, by the prim::Function around them (None: the graph itself)."""
     effectful = _Effects(graph)
-    around: dict[Block | None, Node | None] = {graph.body: None}
     found: dict[Node | None, list[Node]] = {}
-    for node in graph.all_nodes():
-        for block in node.blocks:
-            around[block] = node if node.kind == "prim::Function" else around.get(node.owner)
-        if effectful(node):
-            found.setdefault(around.get(node.owner), []).append(node)
+    for node in filter(effectful, graph.all_nodes()):
+        around = node.holder
+        while around is not None and around.kind != "prim::Function":
+            around = around.holder
+        found.setdefault(around, []).append(node)
     return found
 
 
