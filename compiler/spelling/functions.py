@@ -1,6 +1,11 @@
-"""What torch has as functions alone: `F.gelu(x)`, for no tensor has a method `gelu`. Held to torch itself by a test."""
+"""What torch and Python have as functions alone: `F.gelu(x)`, `len(x)`, for no tensor has a method `gelu`, or `len`.
+
+Held to torch itself by a test.
+"""
 
 from __future__ import annotations
+
+from .names import BUILTINS
 
 _FUNCTIONAL = """
     adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool1d_with_indices
@@ -27,7 +32,9 @@ _TORCH = """
     trapezoid trapz tril_indices triu_indices vander var_mean vstack zeros zeros_like
 """
 
+_METHODS_TOO = frozenset(("abs", "min", "max", "sum", "round", "pow", "any", "all"))
 FUNCTIONS_ONLY = {
+    **{op: name for name, op in BUILTINS.items() if op not in _METHODS_TOO},
     **{name: f"torch.{name}" for name in _TORCH.split()},
     **{name: f"F.{name}" for name in _FUNCTIONAL.split()},
 }

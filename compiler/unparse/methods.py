@@ -5,14 +5,13 @@ from __future__ import annotations
 from ..ir.node import Node
 from ..ops.registry import OPS, Trait
 from ..spelling.functions import FUNCTIONS_ONLY
-from ..spelling.names import BUILTINS, MODULES, OWN
+from ..spelling.names import MODULES, OWN
 from ..types.types import TENSOR, is_tensor
 from .arguments import Spelling
 
 _NO_METHODS = frozenset(("where", "polygamma", "special_polygamma"))
 """Functions whose object is not their first argument."""
 _PREFIXES = tuple(prefix for prefix in MODULES.values() if prefix)
-_BUILTINS = frozenset(BUILTINS.values())
 
 
 def is_method(node: Node, spelling: Spelling) -> bool:
@@ -27,9 +26,7 @@ def is_method(node: Node, spelling: Spelling) -> bool:
         or name.endswith("_")
     ):
         return False
-    if not spelling or spelling[0] != (0, "") or not is_tensor(node.inputs[0].type):
-        return False
-    return name not in _BUILTINS or name in ("abs", "min", "max", "sum", "round", "pow", "any", "all")
+    return bool(spelling) and spelling[0] == (0, "") and is_tensor(node.inputs[0].type)
 
 
 def is_method_by_custom(node: Node) -> bool:

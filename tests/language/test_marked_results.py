@@ -210,6 +210,31 @@ def written(x, w, n: int):
         z[i] = w[i]
     return z, y
 """
+ONE_MARK = """
+def one_object_or_the_other(x, w):
+    a, b = x * 1, w * 1
+    for i in range(2):
+        if i % 2 == 1:
+            b = a
+        b.add_(i)
+    return a, b
+
+
+def swapped(x, w):
+    a, z = x * 1, torch.zeros_like(w)
+    for i in range(3):
+        z[i] = a[i]
+        a, z = z, a
+    return a, z, w * 2
+
+
+def one_of_a_list(x, w):
+    l = [x.detach(), x * w]
+    for t in [w, w.detach()]:
+        l.append(l[-1] * t)
+    k = len(l) - 1
+    return l[k], l[k] * 1, l[k]
+"""
 UNIT, EAGER = gs.CompilationUnit(SOURCE), eager(SOURCE)
 NAMES = [name for name in UNIT if name != "helper"]
 MODES = {
@@ -265,3 +290,19 @@ def test_gradients_of_results_that_one_run_marks() -> None:
             (first,) = torch.autograd.grad(total, w, create_graph=True)
             slopes.append([first.tolist(), None if not first.requires_grad else torch.autograd.grad(first.sum(), w)])
         assert str(slopes[0]) == str(slopes[1])
+
+
+@pytest.mark.parametrize("name", ["one_object_or_the_other", "swapped", "one_of_a_list"])
+def test_two_results_of_which_one_mark_tells(name: str) -> None:
+    """What a plan finds to be one mark is there once; a prepared call looks for it where it is."""
+    python, function = eager(ONE_MARK)[name], gs.CompilationUnit(ONE_MARK)[name]
+    for wanted in product((True, False), repeat=2):
+        for _ in range(5):
+            tensors = [torch.rand(3, requires_grad=w) for w in wanted]
+            found, expected = function(*tensors), python(*tensors)
+            assert [t.requires_grad for t in found] == [t.requires_grad for t in expected]
+            given = [t for t in tensors if t.requires_grad]
+            totals = [sum(r.sum() for r in results if r.requires_grad) for results in (found, expected)]
+            if given and torch.is_tensor(totals[1]):
+                ours, theirs = (torch.autograd.grad(total, given, allow_unused=True) for total in totals)
+                assert str(ours) == str(theirs)

@@ -93,10 +93,10 @@ class NodeCall:
         distinct = [i for i in tensors if i not in step.repeated]
         place = {i: distinct.index(step.repeated.get(i, i)) for i in tensors}
         self._row = distinct if len(distinct) < len(step.graph.outputs) else None
+        # Behind the results stand those marks that a run decides; of two that are one, the first is there.
         asked = [(place[i], mark) for i, mark in marks.items() if type(mark) is int]
-        # Behind the results stand those marks that a run decides.
         self._results = [place[i] for i in range(step.num_real - len({mark for _, mark in asked}))]
-        self._asked = asked
+        self._asked = [(i, step.repeated.get(mark, mark)) for i, mark in asked]
         self._never = {place[i] for i, mark in marks.items() if mark is False}
         self._num_real = sum(i < step.num_real for i in distinct)
         self._is_all_new = all(fixed.is_new[i] for i in distinct)

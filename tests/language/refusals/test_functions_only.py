@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: N812
 from gradscript.compiler.ops import OPS
 from gradscript.compiler.spelling.functions import FUNCTIONS_ONLY
 from gradscript.compiler.spelling.in_place import IN_PLACE
-from gradscript.compiler.spelling.names import OWN
+from gradscript.compiler.spelling.names import BUILTINS, OWN
 
 NOT_IN_PLACE = [name for name in OPS.names() if name not in OWN and not hasattr(torch.Tensor, f"{name}_")]
 
@@ -21,7 +21,13 @@ def _function(name: str) -> str | None:
 
 def test_the_table_is_torchs() -> None:
     alone = {name: _function(name) for name in OPS.names() if name not in OWN and not hasattr(torch.Tensor, name)}
-    assert {name: function for name, function in alone.items() if function} == FUNCTIONS_ONLY
+    known = {name: function for name, function in FUNCTIONS_ONLY.items() if function not in BUILTINS}
+    assert {name: function for name, function in alone.items() if function} == known
+
+
+def test_functions_of_python_are_no_methods_where_torch_has_none() -> None:
+    alone = {op: name for name, op in BUILTINS.items() if not hasattr(torch.Tensor, op)}
+    assert alone.items() <= FUNCTIONS_ONLY.items()
 
 
 @pytest.mark.parametrize("name", [*FUNCTIONS_ONLY, *(f"{name}_" for name in NOT_IN_PLACE if name in FUNCTIONS_ONLY)])
