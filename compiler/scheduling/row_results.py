@@ -12,7 +12,7 @@ from ...lang.light_dataclasses import replace
 from ..kernel_ir.index import Index, axis
 from ..kernel_ir.kernel import Axis, Buffer, Definition, Kernel, Load, Reduce, Statement, Store
 from ..kernel_ir.layout import contiguous_strides
-from ..kernel_ir.queries import restricted, with_dependents
+from ..kernel_ir.queries import axes_of_statement, restricted, with_dependents
 from ..kernel_ir.statements import slice_of, used_names, without_unused
 
 
@@ -26,6 +26,32 @@ def rows_apart(kernel: Kernel, across: frozenset[str], finals: list[Reduce]) -> 
     ordered = [*(a for a in axes if a.role == "parallel"), *(a for a in axes if a.role == "reduction")]
     first = _rows_kernel(kernel, rows, handed, "rows")
     return first, _reading(kernel, ordered, needed, after, handed, "across")
+
+
+def sums_apart(kernel: Kernel, finals: Sequence[Reduce]) -> tuple[Kernel, Kernel] | None:
+    """A kernel of what rows are reduced to, and one of all else, whose rows are columns that need no row as a whole:
+    what lies along them is read once beside the reductions across them, and not by a kernel each.
+
+    None where rows have to be gone through more often before that is known, or nothing is stored along them.
+    """
+    row = frozenset(a.name for a in kernel.with_role("reduction"))
+    sums = [s for s in kernel.body if isinstance(s, Reduce) and s not in finals]
+    names = [name for s in sums for name in used_names(s)]
+    if not sums or any(s.over != row for s in sums) or any(isinstance(s, Reduce) for s in slice_of(kernel.body, names)):
+        return None
+    along = [s for s in kernel.body if axes_of_statement(kernel, s) & row or s in finals]
+    late = with_dependents(kernel, list(finals))
+    if not any(isinstance(s, Store) and s not in late for s in along):
+        return None
+    handed = _row_results(kernel, along, row)
+    after = [s for s in kernel.body if isinstance(s, Store) and s not in along and s not in late]
+    first = slice_of(kernel.body, [s.name for s in handed] + [n for s in after for n in used_names(s)])
+    rest = [s for s in kernel.body if s not in handed and s not in after]
+    axes = [replace(a, role="parallel") if a.name in row else a for a in kernel.axes]
+    second = _reading(kernel, axes, list(handed), rest, handed, "rest")
+    if any(isinstance(s, Reduce) and s.over & row for s in second.body):
+        return None
+    return _rows_kernel(kernel, [*first, *after], handed, "sums"), second
 
 
 def in_turn(kernel: Kernel, across: frozenset[str], finals: list[Reduce]) -> tuple[Kernel, Kernel] | None:

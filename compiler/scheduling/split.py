@@ -18,6 +18,7 @@ results are the same at each run, on each device.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from math import prod
 
@@ -31,7 +32,7 @@ from .chunks import chunked
 from .collapse import collapse_axes
 from .order import frugal_order
 from .partials import Unsplittable
-from .row_results import in_turn, others_apart, rows_apart
+from .row_results import in_turn, others_apart, rows_apart, sums_apart
 from .strides import next_power
 from .tiles import held_points, is_tiled
 
@@ -115,6 +116,10 @@ def split_reductions(
     if not fits(walked, held_points(kernel)):
         if is_tiled(kernel):
             raise TooLarge
+        sums = sums_apart(kernel, finals) if limits.few_rows else None
+        if sums is not None:
+            with suppress(Unsplittable):
+                return [found for part in sums for found in split_reductions(part, limits, fits)]
         rows, second = rows_apart(kernel, across_set, finals)
         return [*([rows] if rows.body else []), *split_reductions(second, limits, fits)]
     cut = max(across, key=lambda a: a.size)

@@ -49,7 +49,7 @@ STRIPS = 4
 """Results of one loop that have a strip each."""
 AHEAD = 2048
 """Bytes beyond a block that are asked for while it is computed."""
-LONGEST_ROW = 1 << 14
+LONGEST_ROW = 1 << 16
 """Bytes of a row that is asked for as a whole; of longer ones the processor notices by itself what comes next."""
 
 
@@ -87,6 +87,7 @@ class Traffic:
         self._strips: list[Strip] = []
         self._has_lines = False
         self._fetched: dict[int, list[tuple[Load, dict[str, str]]]] = {}
+        self._first: dict[str, int] = {}
         self.helpers: dict[str, None] = {}
         self.length = STRIP
         """Elements of a strip at most."""
@@ -247,6 +248,9 @@ class Traffic:
         computes a function, for memory has nothing to do then.
         """
         loops = [item for item in items if isinstance(item, AxisLoop) and item.is_innermost]
+        for loop in loops:
+            for load in _loads(loop):
+                self._first.setdefault(load.buffer, id(loop))
         if len(loops) < 2 or any(_functions(loop) > FUNCTIONS for loop in loops):
             return []
         after = self._names.take(f"{self._positions.axes[turn]}_next")
@@ -266,11 +270,13 @@ class Traffic:
     def fetched(self, loop: AxisLoop, block: str, lanes: int, has_lines: bool) -> list[str]:
         """Lines of a block that ask for what the next turn reads where this one is, or for what this one reads soon.
 
-        Lines that go to memory take the place of those that a processor would ask for by itself.
+        Lines that go to memory take the place of those that a processor would ask for by itself, and at each page of a
+        long row it begins anew to notice.
         """
         asked = self._fetched.get(id(loop), [])
-        if not asked and has_lines and not self._fetched:
-            asked = [(load, {}) for load in _loads(loop) if self._is_walked(load, loop.axis)]
+        if not asked and not self._fetched:
+            walked = [load for load in _loads(loop) if self._is_walked(load, loop.axis)]
+            asked = [(load, {}) for load in walked if has_lines or self._is_first(load, loop)]
         lines: dict[str, None] = {}
         for load, moved in asked:
             start = self._positions.text_at(load.index, {loop.axis: block, **moved})
@@ -284,6 +290,12 @@ class Traffic:
         """Whether a load goes through a buffer as its loop does, of which it reads each element once."""
         is_row = not load.conditions and load.index.is_affine() and load.index.coefficient(axis) == 1
         return is_row and load.index.axes == self._kernel.sizes.keys()
+
+    def _is_first(self, load: Load, loop: AxisLoop) -> bool:
+        """Whether a loop is the first that goes through a long row."""
+        extent = self._positions.known_extent_of(loop.axis)
+        is_long = extent is None or self._bytes(load.buffer, extent) > LONGEST_ROW
+        return is_long and self._first.get(load.buffer) == id(loop)
 
     def _row(self, load: Load, loop: AxisLoop, turn: str, after: str) -> str:
         """The line that asks for what a loop reads in the turn after; nothing where that is no row, or not another."""
