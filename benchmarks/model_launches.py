@@ -3,21 +3,24 @@
 python benchmarks/model_launches.py         a table of all models
 python benchmarks/model_launches.py --keep  which goes into docs/kernels.md
 
-Counted is a step of a second call, value and all gradients: kernels, the bytes of the elements that they read and
-write, each once, and calls of the library. Ours are those of the plan, which the reference of kernels runs; theirs the
-nodes of Inductor's scheduler for processors after fusion, each a kernel, wherever a compiled graph is called, while the
-graph itself runs op by op. What torch.compile leaves to eager torch, for a branch on data in a loop, is in no graph.
+Counted is a step of a second call, value and all gradients: kernels, calls of the library, what torch's eager ops
+launch between those (PyTorch's profiler tells; views and empty memory are none), and the bytes of the elements that
+kernels and calls of the library read and write, each once. Ours are those of the plan, which the reference of kernels
+runs; theirs the nodes of Inductor's scheduler for processors after fusion, each a kernel, wherever a compiled graph is
+called, while the graph itself runs op by op. What torch.compile leaves to eager torch, for a branch on data in a loop,
+is in no graph, and its bytes are not counted.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ from harness import markdown, print_or_keep
 from inputs.model_arguments import MODELS
 from peers import torch_models
 from torch._inductor import compile_fx, config, graph, scheduler
+from torch.autograd.profiler import profile, record_function
 
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path[:0] = [str(TESTS / "support"), str(TESTS / "kernels" / "models")]
@@ -40,16 +44,24 @@ SCALE = 0.05
 PROGRAMS = ("chunks_of_loss", "tbptt", "routed", "beam")
 DOCUMENT = Path(__file__).parents[1] / "docs" / "kernels.md"
 MARKS = ("<!-- counted by `python benchmarks/model_launches.py --keep` -->", "<!-- end of what steps launch -->")
+INSIDE = "what is counted by its plan"
+NO_LAUNCH = re.compile(
+    r"aten::_?(alias|as_strided|chunk|detach|empty\w*|expand\w*|lift_fresh|narrow|new_empty|permute|reshape\w*|resize_"
+    r"|resolve_\w+|result_type|select|slice|split\w*|squeeze|t|transpose|unbind|unsqueeze|unsafe_view|view\w*)"
+)
+"""Ops of torch that compute nothing."""
 Job = tuple[str, Callable[..., Any], Callable[..., Any], list[Any]]
 
 
 @dataclass
 class Launches:
-    """Of one step: kernels, bytes that they move, calls of the library, and how many graphs or parts of a plan ran."""
+    """Of one step: kernels, calls of the library, what eager ops launch, bytes, and how many graphs or parts of a plan
+    ran."""
 
     kernels: int = 0
-    bytes: int = 0
     library: int = 0
+    eager: int = 0
+    bytes: int = 0
     parts: int = 0
 
     def add(self, other: Launches) -> None:
@@ -59,7 +71,13 @@ class Launches:
         self.parts += 1
 
     def reset(self) -> None:
-        self.kernels = self.bytes = self.library = self.parts = 0
+        self.kernels = self.library = self.eager = self.bytes = self.parts = 0
+
+    def cells(self) -> tuple[str, str]:
+        """What is launched, and what of it in which way; bytes."""
+        total = self.kernels + self.library + self.eager
+        moved = f"{self.bytes:,}" if not self.eager else f"{self.bytes:,} and more" if self.bytes else ""
+        return f"{total:,} ({self.kernels} + {self.library} + {self.eager})", moved
 
 
 def ours(function: Callable[..., Any], arguments: list[Any]) -> Launches:
@@ -70,21 +88,28 @@ def ours(function: Callable[..., Any], arguments: list[Any]) -> Launches:
         found = Launches()
         for step in program._program.steps:
             if isinstance(step, ExternStep):
-                found.library += not step.is_view
+                if not step.is_view:
+                    found.library += 1
+                    found.bytes += _held_bytes(program._program, step)
             else:
                 found.kernels += 1
                 found.bytes += sum(bytes_moved(step.kernel).values())
         total.add(found)
-        results: list[Any] = run(program, values)
+        with record_function(INSIDE):
+            results: list[Any] = run(program, values)
         return results
 
     patch = pytest.MonkeyPatch()
     with kernel_device.kernel_device(patch), patch.context() as inside:
         inside.setattr(kernel_device.FixedProgram, "run", counted)
-        _step(function, arguments)
-        total.reset()
-        _step(function, arguments)
+        _count(function, arguments, total)
     return total
+
+
+def _held_bytes(program: Any, step: ExternStep) -> int:
+    """Of the tensors that a call of the library reads and writes."""
+    metas = [program.layouts[name].meta for name in {*step.read, *step.written} if name in program.layouts]
+    return sum(meta.numel * meta.dtype.itemsize for meta in metas)
 
 
 class _Counted(Exception):
@@ -116,7 +141,7 @@ class Inductor:
             self.total.add(found)
             given = arguments.copy()
             arguments.clear()
-            with torch.no_grad():
+            with torch.no_grad(), record_function(INSIDE):
                 return list(kept(*given))
 
         call._boxed_call = True  # type: ignore[attr-defined]
@@ -128,6 +153,7 @@ class Inductor:
         for node in lowering.scheduler.nodes:
             if isinstance(node, scheduler.ExternKernelSchedulerNode):
                 self._last.library += 1
+                self._last.bytes += node.get_read_write_buffers_sizes()
             elif not isinstance(node, scheduler.NopKernelSchedulerNode):
                 self._last.kernels += 1
                 self._last.bytes += node.get_read_write_buffers_sizes()
@@ -139,17 +165,39 @@ def theirs(function: Callable[..., Any], arguments: list[Any]) -> Launches:
     torch._dynamo.reset()
     inductor = Inductor()
     compiled = torch.compile(function, backend=inductor, dynamic=False)
-    _step(compiled, arguments)
-    inductor.total.reset()
-    _step(compiled, arguments)
+    _count(compiled, arguments, inductor.total)
     return inductor.total
+
+
+def _count(function: Callable[..., Any], arguments: list[Any], total: Launches) -> None:
+    """Have a second step count."""
+    _step(function, arguments)
+    total.reset()
+    with profile() as found:
+        _step(function, arguments)
+    total.eager = sum(map(_launches, found.function_events))
+
+
+def _launches(event: Any) -> bool:
+    """Whether an op of torch launches something, beside what is counted otherwise: one that no other is made of."""
+    if not event.name.startswith("aten::") or NO_LAUNCH.fullmatch(event.name):
+        return False
+    if any(inner.name.startswith("aten::") for inner in event.cpu_children):
+        return False
+    while event is not None:
+        if event.name == INSIDE:
+            return False
+        event = event.cpu_parent
+    return True
 
 
 def _step(function: Callable[..., Any], arguments: list[Any]) -> None:
     value = function(*arguments)
     flat = [item for given in arguments for item in (given if isinstance(given, list) else [given])]
     leaves = [item for item in flat if isinstance(item, torch.Tensor) and item.requires_grad]
-    torch.autograd.grad(value, leaves, torch.ones_like(value), allow_unused=True)
+    with record_function(INSIDE):
+        seed = torch.ones_like(value)
+    torch.autograd.grad(value, leaves, seed, allow_unused=True)
 
 
 def jobs() -> Iterator[Job]:
@@ -168,12 +216,9 @@ def counted() -> str:
     """The table."""
     rows = []
     for name, function, peer, arguments in jobs():
-        found, other = astuple(ours(function, arguments)), astuple(theirs(peer, arguments))
-        shown = [f"{number:,}" for number in other[:3]] if other[3] else ["op by op"] * 3
-        told = [f"{number:,}" for number in found[:3]]
-        rows.append([name, *(cell for pair in zip(told, shown, strict=True) for cell in pair)])
-    headings = ["model", "kernels", "`torch.compile`", "bytes", "`torch.compile`", "library", "`torch.compile`"]
-    return markdown(headings, rows)
+        found, other = ours(function, arguments).cells(), theirs(peer, arguments).cells()
+        rows.append([name, *(cell for pair in zip(found, other, strict=True) for cell in pair)])
+    return markdown(["model", "launches", "`torch.compile`", "bytes", "`torch.compile`"], rows)
 
 
 def main() -> None:

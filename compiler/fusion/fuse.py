@@ -43,8 +43,10 @@ from .program import Passed, Program, Ref
 from .rebase import capture_bases
 from .refusals import require_accepted
 from .saved import with_gradients_of_saved
+from .slices_by_size import place_by_size
 from .statistics import with_wide_statistics
 from .straight import Unfusable, Unrepeatable, require_straight
+from .sums_of_parts import sum_parts
 from .turn_back import turn_back
 from .write_out import settle_for_kernels
 
@@ -168,7 +170,7 @@ def fuse_groups(
     metas = metas_of_arguments(arguments)
     if open_draws(copied) or known is None:
         known = settle_for_kernels(copied, metas)
-    if run_recipe(copied, "accumulate"):
+    if run_recipe(copied, "accumulate") | place_by_size(copied):
         known = settle_for_kernels(copied, metas)
     return create_fusion_groups(copied, known)
 
@@ -344,7 +346,8 @@ def _planned(
     known = settle_for_kernels(graph, metas)
     require_straight(graph, known)
     known = _to_parts(graph, metas, decompose_for_target(wide=supports(WIDE_MOMENTS, FLOAT64)), known=known)
-    if join_slices(graph, known) | (0 < real < len(graph.outputs) and turn_back(graph, known, real)):
+    is_turned = 0 < real < len(graph.outputs) and turn_back(graph, known, real)
+    if join_slices(graph, known) | sum_parts(graph, known) | is_turned:
         known = settle_for_kernels(graph, metas)
     # What open floats decided is decided; kernels are given what they are.
     known = {value: without_open_floats(found) for value, found in known.items()}

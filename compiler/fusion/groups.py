@@ -13,15 +13,16 @@ from ...lang.light_dataclasses import dataclass
 from ..analysis.captures import captures
 from ..autodiff.subgraphs import subgraph
 from ..ir.graph import Graph
-from ..ir.node import Block, Node, Value
+from ..ir.node import Block, Node, Value, walk
 from ..ir.outline import outline
 from ..ops.registry import OPS, Trait
-from .borders import CONTROL_FLOW, LIST, Borders, is_free, is_work, weight
+from .borders import LIST, Borders, is_free, is_work, weight
 from .elements.table import has_element_rule
 
 KIND = "prim::FusionGroup"
 MAX_NODES = 512
 """Of one group: planning takes longer than in proportion to them."""
+_FIXED = ("prim::If", "prim::Loop", "prim::CallFunction")
 MIN_WEIGHT = 2
 """A stretch of less is no group: one op is one launch, whoever makes its kernel."""
 
@@ -184,8 +185,11 @@ def _puts_in_order(node: Node) -> bool:
 
 
 def _is_fixed(node: Node, behind: Sequence[Node]) -> bool:
-    """Whether nothing is to move over a node. Draws stay in their order."""
-    if node.kind in (*CONTROL_FLOW, "prim::CallFunction") or _has(node, Trait.SIDE_EFFECT):
+    """Whether nothing is to move over a node. Draws stay in their order; a gradient that is computed where it is wanted
+    may be computed later."""
+    if node.kind == "prim::GradOf":
+        return any(inner.kind in _FIXED or _has(inner, Trait.SIDE_EFFECT | Trait.RANDOM) for inner in walk([node]))
+    if node.kind in _FIXED or _has(node, Trait.SIDE_EFFECT):
         return True
     return _has(node, Trait.RANDOM) and any(_has(other, Trait.RANDOM) for other in behind)
 

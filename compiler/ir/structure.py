@@ -48,6 +48,8 @@ SEGMENT = "segment"
 GRADIENT_OF = "gradient_of"
 """An attribute of what brings a user's gradient to the size of an argument: the names of the function and of the
 argument, for messages."""
+AS_LONG = "as_long"
+"""An attribute of a slice_scatter in the gradient of a slice: what is put in is as long as what it is put over."""
 OF_NETWORKS = "functional_"
 """How the names of ops begin that are of torch.nn.functional where torch has another one of the name."""
 OF_NUMBERS = frozenset(("abs", "max", "min"))

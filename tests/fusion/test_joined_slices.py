@@ -91,3 +91,22 @@ def test_bounds_that_are_optional_are_known_at_each_call_alone(start: int | None
     again = torch.autograd.grad(wanted, [x, y, g], [x, y])
     for have, want in zip((*first, *second), (*wanted, *again), strict=True):
         np.testing.assert_allclose(have, want.detach(), atol=1e-12)
+
+
+def test_gates_that_are_chunks_are_summed_where_they_are_written() -> None:
+    function = of("""
+def f(x, weight, bias):
+    enter, keep = (x @ weight + bias).chunk(2, -1)
+    return (torch.tanh(enter) * torch.sigmoid(keep)).square().sum()
+""")
+    values = [draw(6, 8), draw(8, 32), draw(32)]
+    (kernel,) = function.kernels(*values).backward
+    # The gradient of the gates, which products of matrices read, and that of the bias.
+    assert kernel.ir.splitlines()[0].count(" out") == 2
+    x, weight, bias = given = [torch.tensor(value, requires_grad=True) for value in values]
+    enter, keep = (x @ weight + bias).chunk(2, -1)
+    wanted = torch.autograd.grad((torch.tanh(enter) * torch.sigmoid(keep)).square().sum(), given)
+    with gs.settings.backend("c"):
+        found = gs.grad(function, argnums=(0, 1, 2))(*values)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other.numpy(), rtol=1e-12, atol=1e-12)

@@ -21,7 +21,9 @@ from gradscript.compiler.fusion.decompose import decompose, decompose_for_kernel
 from gradscript.compiler.fusion.groups import Parts, create_fusion_groups
 from gradscript.compiler.fusion.join_slices import join_slices
 from gradscript.compiler.fusion.refusals import keep_refusing
+from gradscript.compiler.fusion.slices_by_size import place_by_size
 from gradscript.compiler.fusion.statistics import with_wide_statistics
+from gradscript.compiler.fusion.sums_of_parts import sum_parts
 from gradscript.compiler.fusion.turn_back import turn_back
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.ir.verify import verify
@@ -57,6 +59,11 @@ SHAPES = tuple(_float(*shape) for shape in ((2, 32), (2, 16), (2, 16)))
 
 def _join_slices(graph: Graph) -> None:
     join_slices(graph, propagate_shapes(graph, SHAPES))
+    eliminate_dead_code(graph)
+
+
+def _sum_parts(graph: Graph) -> None:
+    assert sum_parts(graph, propagate_shapes(graph, [_float(3, 2), _float(3, 2)]))
     eliminate_dead_code(graph)
 
 
@@ -97,6 +104,8 @@ REWRITES: tuple[tuple[Callable[..., Any], Callable[[Graph], Any]], ...] = (
     (open_draws, _opened),
     (decided_graph, _decided),
     (join_slices, _join_slices),
+    (sum_parts, _sum_parts),
+    (place_by_size, place_by_size),
     (turn_back, _turn_back),
     (create_fusion_groups, _grouped),
     (create_autodiff_subgraphs, lambda graph: create_autodiff_subgraphs(graph, 1)),

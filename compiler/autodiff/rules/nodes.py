@@ -11,7 +11,7 @@ from ...analysis.definedness import is_sure
 from ...ir.builder import Builder
 from ...ir.graph import GradPair, Graph
 from ...ir.node import Block, Node, Value, copy_node, walk
-from ...ir.structure import GRADIENT_OF
+from ...ir.structure import AS_LONG, GRADIENT_OF
 from ...ops.registry import OPS
 from ...types.schema import FunctionSchema
 from ...types.types import NONE, UNDEFINED, ListType, OptionalType, VariableType, is_tensor, strip_optional
@@ -52,6 +52,8 @@ class PairRule:
         """What goes wrong in the backward of a library formula is reported at the user's line, not the formula's."""
         for node in walk(builder.block.nodes):
             node.span = self.node.span
+            if node.kind == "aten::slice_scatter" and self.name == "aten::slice.Tensor":
+                node.attrs[AS_LONG] = True
 
     def _wanted(self, reverse: Reverse) -> list[int]:
         """Inputs that need a gradient and that the formula gives one."""

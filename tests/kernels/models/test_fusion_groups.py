@@ -44,6 +44,23 @@ def f(x, w, n: int):
     assert str(listing).endswith("\n".join(listing.outline))
 
 
+def test_the_gradient_of_a_slice_is_a_part_of_a_group_wherever_a_round_cuts() -> None:
+    cu = unit("""
+def f(x, taps: List[Tensor]):
+    step = 1
+    for i in range(len(taps)):
+        past = torch.cat([torch.zeros_like(x[:, :step]), x[:, :-step]], 1)
+        x = torch.tanh(past @ taps[i]) + x
+        step = step * 2
+    return x.sum()
+""")
+    x, taps = np.zeros((2, 9, 4)), [np.zeros((4, 4))] * 3
+    outline = cu.f.kernels(x, taps).outline
+    backward = outline[outline.index("backward") :]
+    assert not any("slice_scatter" in line or "add.Tensor" in line for line in backward)
+    assert sum("planned for the shapes" in line for line in backward) == 1
+
+
 def test_what_is_put_in_order_is_a_part_of_the_group_that_reads_it() -> None:
     cu = unit("""
 def f(x, y):
