@@ -23,6 +23,7 @@ from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..passes.simplification.fold_constants import fold_constants
 from ..types.types import BOOL, ListType, OptionalType, TensorType, TupleType, Type, VariableType, is_tensor
 from .certain_gradients import WITH, WITHOUT, CertainGradients
+from .missing import may_be_missing
 
 QUESTION = "prim::requires_grad"
 Answer: TypeAlias = "bool | Value | tuple[Answer, ...]"
@@ -293,6 +294,8 @@ def _beside(builder: Builder, value: Value, answer: Answer) -> Value:
     """An answer as a value: of a list, as a list of so many."""
     if list_depth(value.type) == 0 or _is_list(answer):
         return _as_value(builder, answer)
+    if may_be_missing(value):
+        return builder.op("aten::_flags.t", value, as_bool(builder, answer))
     length = builder.op("aten::len.t", value)
     return builder.op("aten::mul.left_t", builder.list([as_bool(builder, answer)], BOOL), length)
 

@@ -16,6 +16,7 @@ from gradscript.compiler.fusion.fuse import Unfusable, fuse, pair_gradient, plan
 from gradscript.compiler.fusion.program import KernelStep
 from gradscript.compiler.kernel_ir.kernel import Reduce
 from gradscript.runtime.kernels.listing import known_layout
+from kernel_reference import run_program
 
 SUITE = gs.CompilationUnit(
     (Path(__file__).parents[2] / "benchmarks" / "suite.grad").read_text(encoding="utf-8"), "suite.grad"
@@ -79,6 +80,18 @@ def test_transposed_and_broadcast_inputs(name: str) -> None:
 @pytest.mark.parametrize("name", ["bias_gelu", "swiglu", "rms_norm", "layer_norm", "softmax", "chain", "lstm_cell"])
 def test_no_rows(name: str) -> None:
     check_fused(SUITE[name], ARGUMENTS[name](0, 4))
+
+
+def test_zeros_beside_no_rows() -> None:
+    """No program runs where there are no rows: what has elements all the same is stored by a kernel of its own."""
+    unit = gs.CompilationUnit("def loss(x, y, z):\n    return torch.cos(x.mean(1, keepdim=True)).sum()\n")
+    graph = gs.grad(unit.loss, [0, 1, 2], allow_unused=True).graph
+    values = [np.zeros((0, 3)), draw(3), np.asarray(0.5)]
+    program = fuse(graph, [known_layout(value, settled=False) for value in values], lambda primitive, dtype: True)
+    for kernel in program.kernels:
+        runs = all(axis.size for axis in kernel.axes if axis.role == "parallel")
+        assert runs or all(0 in buffer.shape for buffer in kernel.buffers if buffer.is_output)
+    assert [np.asarray(found).any() for found in run_program(program, values)] == [False, False, False]
 
 
 SCALARS = """

@@ -50,6 +50,9 @@ SECONDS = 60
 LARGEST = 1 << 14
 """Elements of inputs; a handful of the reference inputs have a million, to no other end than a benchmark's."""
 
+KEY = ("entry", "dtype", "roads", "limit", "draw")
+"""By what an entry of the file of results is known."""
+
 EQUAL, LACKING, REFUSED, TAKEN, DIFFERENT = "equal", "lacking", "refused", "taken", "different"
 Array = np.ndarray[Any, Any]
 
@@ -409,13 +412,13 @@ def failing(op: Any) -> Iterator[Asked]:
         yield Asked(op, made, "float64", 0)
 
 
-def calls(op: Any, dtype: str, limit: int) -> Iterator[Asked]:
+def calls(op: Any, dtype: str, limit: int, draw: int) -> Iterator[Asked]:
     orders = 0 if not dtype.startswith(("float", "bfloat")) else 2 if op.supports_gradgrad else 1
     if not op.supports_autograd or getattr(torch, dtype) not in op.supported_backward_dtypes("cpu"):
         orders = 0
     unique = not DRAWN.search(name_of(op)) and not NOT_UNIQUE.search(name_of(op))
     units: dict[str, gs.CompilationUnit] = {}
-    for sample in all_samples(op, dtype, limit):
+    for sample in all_samples(op, dtype, limit, draw):
         if (
             sum(leaf.numel() for leaf in flat([sample.input, list(sample.args)]) if isinstance(leaf, torch.Tensor))
             > LARGEST
@@ -453,6 +456,8 @@ def main() -> None:
     parser.add_argument("--roads", default=",".join(ROADS))
     parser.add_argument("--match", default="")
     parser.add_argument("--limit", type=int, default=1 << 30, help="calls of each entry and dtype")
+    parser.add_argument("--draw", type=int, default=1, help="which calls, where there are more than the limit")
+    parser.add_argument("--first", type=int, default=0, help="the first entry's number in torch's database")
     parser.add_argument("--errors", action="store_true", help="calls that torch's database says fail")
     options = parser.parse_args()
     if options.errors:
@@ -462,22 +467,22 @@ def main() -> None:
     done = set()
     if options.results.exists():
         lines = [json.loads(line) for line in options.results.read_text().splitlines()]
-        done = {(line["entry"], line["dtype"], line["roads"], line["limit"]) for line in lines}
+        done = {tuple(line[name] for name in KEY) for line in lines}
     with ExitStack() as stack:
         if roads == ["kernels"]:
             import pytest
 
             stack.enter_context(kernel_device(pytest.MonkeyPatch()))
         for dtype in options.dtypes.split(","):
-            for op in database():
+            for op in database()[options.first :]:
                 name = name_of(op)
-                key = (name, dtype, options.roads, options.limit)
+                key = (name, dtype, options.roads, options.limit, options.draw)
                 if key in done or OTHER_NAMES.search(name) or not re.search(options.match, name):
                     continue
                 if not options.errors and getattr(torch, dtype) not in op.supported_dtypes("cpu"):
                     continue
-                asked_of = failing(op) if options.errors else calls(op, dtype, options.limit)
-                found = entry(op, dtype, roads, asked_of) | {"roads": options.roads, "limit": options.limit}
+                asked_of = failing(op) if options.errors else calls(op, dtype, options.limit, options.draw)
+                found = entry(op, dtype, roads, asked_of) | dict(zip(KEY[2:], key[2:], strict=True))
                 with options.results.open("a") as file:
                     file.write(json.dumps(found) + "\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,7 @@ TENSORS: dict[str, torch.Tensor] = {
     "single": torch.tensor([1.0, 2.0]),
     "u": torch.zeros(2, dtype=torch.uint8),
     "none": torch.zeros(0, dtype=torch.int64),
+    "small": torch.tensor([1e-310, 0.0, 2.0], dtype=torch.float64),
 }
 VALUES = (
     # --- bools beside bools, and beside numbers ---
@@ -214,6 +216,34 @@ def test_the_gradient_is_torchs(text: str) -> None:
         array = np.zeros(other.shape, other.numpy().dtype) if mine is None else mine
         assert (array.dtype, array.shape) == (other.numpy().dtype, tuple(other.shape))
         np.testing.assert_allclose(array, other.numpy(), rtol=1e-6)
+
+
+# At a kink a second derivative is that of the side torch's own takes, and infinities make no NaN of it.
+SECOND = (
+    *(
+        "F.elu(ends[3:])",
+        "F.selu(z)",
+        "F.celu(z, 0.5)",
+        "F.hardswish(ends[:2])",
+        "F.huber_loss(z, o * 0, reduction='sum')",
+    ),
+    *("torch.special.i1(small)", "torch.special.i0e(small)", "torch.nansum(ends) * x"),
+)
+
+
+@pytest.mark.parametrize("text", SECOND)
+def test_the_second_derivative_is_torchs(text: str) -> None:
+    names = [name for name in TENSORS if re.search(rf"\b{name}\b", text)]
+    leaves = [TENSORS[name].double().requires_grad_() for name in names]
+    value = _torchs(text, dict(zip(names, leaves, strict=True)))
+    first = torch.autograd.grad((value + torch.atan(value)).sum(), leaves, create_graph=True, materialize_grads=True)
+    second = torch.autograd.grad(sum((g * g).sum() for g in first), leaves, materialize_grads=True)
+    body = f"    v = {text}\n    return (v + torch.atan(v)).sum()\n"
+    loss = gs.CompilationUnit(f"def loss({', '.join(names)}):\n{body}").loss
+    found, pull_back = gs.vjp(gs.grad(loss, list(range(len(names)))), *(leaf.detach().numpy() for leaf in leaves))
+    slopes = tuple(2 * g for g in found)
+    for mine, other in zip([*found, *pull_back(slopes)], [*first, *second], strict=True):
+        np.testing.assert_allclose(0.0 if mine is None else mine, other.detach().numpy(), rtol=1e-6)
 
 
 def test_negative_strides_of_a_result_on_torch_tensors() -> None:

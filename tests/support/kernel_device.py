@@ -12,6 +12,8 @@ from gradscript.compiler.fusion.fuse import fuse
 from gradscript.compiler.fusion.program import Program
 from gradscript.compiler.fusion.refusals import Unsettled
 from gradscript.compiler.ir.graph import Graph
+from gradscript.compiler.ops.arrays import numpy_dtype
+from gradscript.compiler.types.dtypes import BFLOAT16
 from gradscript.compiler.types.open_sizes import Symbols
 from gradscript.runtime.execution.function_executor import forget_compiled
 from gradscript.runtime.face import function, transforms
@@ -78,6 +80,9 @@ class FixedProgram:
 def _arrays(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_arrays(item) for item in value]
+    if isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16:
+        bits: Any = value.detach().view(torch.int16).numpy()
+        return bits.view(numpy_dtype(BFLOAT16))
     return value.detach().numpy() if isinstance(value, torch.Tensor) else value
 
 

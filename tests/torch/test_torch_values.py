@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Optional
 
 import gradscript as gs
 import numpy as np
 import pytest
 import torch
+from gradscript.runtime.torch.tensors import tensors_in
 from gradscript.runtime.values.arrays import any_on_device, on_host
 from kernel_device import KernelRuns, kernel_device
 
@@ -140,3 +141,35 @@ def test_a_distance_that_counts_has_the_gradient_0() -> None:
     assert torch.equal(counted.nan_to_num(-1), torch.cdist(x, y, 0.0).nan_to_num(-1))
     counted.sum().backward()
     assert x.grad is not None and not x.grad.any()
+
+
+MISSING = """
+def returned(x, y):
+    for row in x:
+        if bool(row.sum() > 0):
+            return y, [row, y.detach()]
+    return y, [x]
+
+def perhaps(x, y):
+    found: Optional[List[Tensor]] = None
+    for i in range(x.size(0)):
+        if bool(x[i].sum() > 0):
+            found = [x * i, y.detach()]
+    return found
+"""
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("name", ["returned", "perhaps"])
+def test_lists_that_are_not_there_when_a_loop_begins(name: str, sign: int) -> None:
+    """Which of their tensors require a gradient is told of a list by its length, and None has none."""
+    eager: dict[str, Any] = {"Optional": Optional, "List": list, "Tensor": torch.Tensor}
+    exec(MISSING, eager)
+    ours = gs.CompilationUnit(MISSING)[name]
+    x, y = (sign * torch.ones(2, 3)).requires_grad_(), torch.ones(2)
+    wanted = eager[name](x, y)
+    for _ in range(3):
+        found = ours(x, y)
+        assert (found is None) == (wanted is None)
+        for mine, other in zip(tensors_in(found or []), tensors_in(wanted or []), strict=True):
+            assert torch.equal(mine, other) and mine.requires_grad == other.requires_grad

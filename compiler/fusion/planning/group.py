@@ -261,6 +261,12 @@ class Group(IterationSpace):
         if self.body.gone(operand) & self.domain:
             raise Incompatible
 
+    def _require_programs(self, value: Value, operand: Operand) -> None:
+        """No program runs along an axis without elements, so what has elements all the same is stored elsewhere."""
+        run_along = self.sizes.keys() - self.reduced - self.domain - self.body.gone(operand)
+        if any(self.sizes[name] == 0 for name in run_along) and 0 not in self.known[value].shape:
+            raise Incompatible
+
     def _accumulated(self, operand: Operand, reduction: Reduction) -> Operand:
         """The operand as the reduction takes it: positions are sought among elements as they are."""
         if reduction.combine in POSITIONS:
@@ -295,6 +301,7 @@ class Group(IterationSpace):
         if not self.body.axes_of(operand) <= self.domain:
             raise Incompatible
         self._require_there(operand)
+        self._require_programs(value, operand)
         layout = self.memory.layouts[name]
         address = constant(0)
         for d, (index, stride) in enumerate(zip(place, layout.strides, strict=True)):

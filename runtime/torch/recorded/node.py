@@ -131,7 +131,7 @@ class StepCall:
     def _lacking(self, layout: NestedPlaces, mark: Any) -> list[TensorPlace]:
         """The places of tensors that require no gradient, whatever the step may say."""
         found = self.outputs[mark] if type(mark) is int else mark
-        if not isinstance(found, list | tuple):
+        if layout is None or not isinstance(found, list | tuple):
             return [] if found else [*places([layout])]
         return [place for item, has in zip(layout, found, strict=True) if not has for place in places([item])]
 

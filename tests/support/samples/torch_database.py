@@ -79,8 +79,8 @@ def samples(op: Any, dtype: str, limit: int) -> list[Any]:
     return found if len(found) <= limit else random.Random(1).sample(found, limit)
 
 
-def all_samples(op: Any, dtype: str, limit: int) -> list[Any]:
-    """torch's samples and its reference inputs, the same ones every time."""
+def all_samples(op: Any, dtype: str, limit: int, draw: int = 1) -> list[Any]:
+    """torch's samples and its reference inputs, the same ones every time; of many, those of a draw."""
     if getattr(torch, dtype) not in op.supported_dtypes("cpu"):
         return []
     torch.manual_seed(1)
@@ -92,7 +92,7 @@ def all_samples(op: Any, dtype: str, limit: int) -> list[Any]:
         found = list(op.sample_inputs("cpu", getattr(torch, dtype), **kind))
         if op.reference_inputs_func is not None:
             found += op.reference_inputs("cpu", getattr(torch, dtype), **kind)
-    return found if len(found) <= limit else random.Random(1).sample(found, limit)
+    return found if len(found) <= limit else random.Random(draw).sample(found, limit)
 
 
 def case(op: Any, sample: Any) -> Case:

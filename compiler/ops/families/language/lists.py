@@ -124,6 +124,12 @@ declare("aten::list(str t) -> str[]", list)
 declare("aten::numel.int_list(int[] self) -> int", prod)
 declare("aten::add.t(t[] a, t[] b) -> t[]", lambda a, b: [*a, *b])
 declare("aten::mul.left_t(t[] l, int n) -> t[]", lambda values, n: list(values) * n)
+# As many as a list has elements; None has none, nor has what no path has bound yet.
+declare(
+    "aten::_flags.t(t[]? values, bool flag) -> bool[]",
+    lambda values, flag: [] if values is None else [flag] * len(values),
+    traits=Trait.NONDIFFERENTIABLE,
+)
 declare("aten::mul.right_(int n, t[] l) -> t[]", lambda n, values: list(values) * n)
 
 # --- order and equality of elements ---

@@ -87,6 +87,12 @@ def has_the_dtype_of_its_target(a: Arguments) -> None:
     is_as_its_target(a)
 
 
+def has_no_bools(a: Arguments) -> None:
+    """Differences of bools are none."""
+    if BOOL in (a.tensor("self").dtype, a.tensor("target").dtype):
+        raise fitting.misfit(a, "an operand is of bools; convert it: `y.float()`")
+
+
 def has_numbers_for_targets(a: Arguments) -> None:
     if a.tensor("target").dtype == BOOL:
         raise fitting.misfit(a, "the target is of bools; convert it: `y.float()`")

@@ -306,7 +306,12 @@ class _Loss:
 
 _LOSSES = (
     _Loss("mse_loss", _elementwise("mse_loss", _squared), dtype=shapes.promoted_when_broadcast),
-    _Loss("l1_loss", _elementwise("l1_loss", _absolute), dtype=shapes.promoted_when_broadcast),
+    _Loss(
+        "l1_loss",
+        _elementwise("l1_loss", _absolute),
+        dtype=shapes.promoted_when_broadcast,
+        fits=loss_shapes.has_no_bools,
+    ),
     _Loss(
         "smooth_l1_loss",
         _elementwise("smooth_l1_loss", _smooth_l1),
