@@ -89,8 +89,9 @@ def has_the_dtype_of_its_target(a: Arguments) -> None:
 
 def has_no_bools(a: Arguments) -> None:
     """Differences of bools are none."""
-    if BOOL in (a.tensor("self").dtype, a.tensor("target").dtype):
+    if BOOL in (a.tensor(a.schema.arguments[0].name).dtype, a.tensor("target").dtype):
         raise fitting.misfit(a, "an operand is of bools; convert it: `y.float()`")
+    shapes.broadcast(a.at(0), a.shape("target"))
 
 
 def has_numbers_for_targets(a: Arguments) -> None:

@@ -71,6 +71,13 @@ def _absolute(x: Array, y: Array) -> Array:
     return np.abs(x - y)
 
 
+def _distance(self: Array, target: Array, reduction: int) -> Array:
+    if np.bool_ in (self.dtype, target.dtype):
+        raise RuntimeError("l1_loss: an operand is of bools; convert it: `y.float()`")
+    found: Array = _elementwise("l1_loss", _absolute)(self, target, reduction)
+    return found
+
+
 def _smooth_l1(x: Array, y: Array, beta: Any) -> Array:
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, but got {beta}")
@@ -308,7 +315,7 @@ _LOSSES = (
     _Loss("mse_loss", _elementwise("mse_loss", _squared), dtype=shapes.promoted_when_broadcast),
     _Loss(
         "l1_loss",
-        _elementwise("l1_loss", _absolute),
+        _distance,
         dtype=shapes.promoted_when_broadcast,
         fits=loss_shapes.has_no_bools,
     ),
