@@ -204,6 +204,8 @@ RECIPES: dict[str, tuple[GraphPass, ...]] = {
     "share_settled": (eliminate_common_subexpressions, pool_constants, eliminate_dead_code),
     # What runs: the halves of a gradient, and what policies of recomputation decide on.
     "run": (inline_functions, remove_hints, *SIMPLIFY),
+    # Of what is settled for shapes, before policies decide on it.
+    "settled_broadcasts": (simplify_broadcasts,),
     # Last on a backward, when nothing is going to differentiate it or draw it into kernels.
     "aggregate": (aggregate_gradients, eliminate_dead_code),
     # Before what is straight between control flow is gathered for kernels.

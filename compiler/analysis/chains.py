@@ -47,7 +47,7 @@ def far_reaching(
             found.add(node)
             continue
         # More than these say nothing more of what follows, and would make a long sum's work grow with its square.
-        largest = nlargest(most + 1, large, key=nbytes)
+        largest = large if len(large) <= most else nlargest(most + 1, large, key=nbytes)
         sources.update(dict.fromkeys(node.outputs, frozenset(largest)))
     return found
 

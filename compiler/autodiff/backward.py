@@ -13,6 +13,7 @@ from ..ir.builder import Builder
 from ..ir.graph import Graph, backward_of
 from ..ir.node import Node, Value, copy_node
 from ..ops.registry import OPS, Trait
+from ..passes.gradients.specialize_autograd_zero import specialize_autograd_zero
 from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..pipeline import run_recipe
 from ..types.types import TensorType, is_tensor
@@ -24,6 +25,8 @@ from .rules.branches import sure_type
 
 _SIZED = ("aten::sum_to_size", "aten::_grad_sum_to_size", "aten::expand", "aten::new_zeros")
 """Ops that bring a tensor to a size."""
+_ASKING = frozenset(("prim::AutogradZero", "prim::GradOf", "prim::If", "prim::Loop"))
+"""What may give no gradient, or asks whether one is there."""
 _SHAPED = ("prim::grad_list", "prim::grad_zeros")
 """Ops that ask their last operand, a list of tensors, for shapes and dtypes."""
 
@@ -31,9 +34,10 @@ _SHAPED = ("prim::grad_list", "prim::grad_zeros")
 class Backward:
     """Builds `df` against the forward's values, then cuts the two apart."""
 
-    def __init__(self, forward: Forward, wanted: Sequence[int], temporaries: bool) -> None:
+    def __init__(self, forward: Forward, wanted: Sequence[int], temporaries: bool, is_asked: bool = False) -> None:
         self.forward = forward
         self.temporaries = temporaries
+        self.is_asked = is_asked
         self.wanted = wanted
         # A value that is returned twice takes two gradients, one per output.
         self.seeded = [i for i, v in enumerate(forward.graph.outputs) if v in forward.active]
@@ -62,7 +66,10 @@ class Backward:
         reverse.is_certain = len(self.seeds) == len(self.seeded)
         for value in self.seeds:
             name = f"grad_{value.name_hint}" if value.name_hint else ""
-            reverse.add(value, df.body.add_input(gradient_type(value), name))
+            seed = df.body.add_input(gradient_type(value), name)
+            if self.is_asked and len(self.seeds) == 1 and is_tensor(value.type):
+                reverse.there.add(seed)
+            reverse.add(value, seed)
         reverse.run(self.forward.rules)
         reverse.builder.current_span = f.span
         reverse.settle(f.inputs)
@@ -70,7 +77,10 @@ class Backward:
         reverse.builder.returns(*results)
         if self.forward.aggregation.copy is not None:
             copy_repeated(df, self.forward.aggregation.copy)
-        run_recipe(df, "after_autodiff", is_part=True)
+        # Where all gradients are there, there is none to leave out.
+        is_there = bool(reverse.there) and not any(node.kind in _ASKING for node in df.all_nodes())
+        without = (specialize_autograd_zero,) if is_there else ()
+        run_recipe(df, "after_autodiff", is_part=True, without=without)
         self._hoist_sizes(df)
         self._hoist_shapes(df)
         self._rebuild_lists(df)

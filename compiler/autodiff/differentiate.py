@@ -40,6 +40,7 @@ def differentiate(
     rounds: Rounds | None = None,
     aggregation: Aggregation | None = None,
     results_are_asked: bool = False,
+    is_asked: bool = False,
 ) -> Gradient:
     """The gradient of a graph with respect to the inputs that require one (None: every input that can have one).
 
@@ -48,7 +49,8 @@ def differentiate(
     what loops keep of their rounds; without it, it is what their backwards use. `aggregation` says what gradients that
     meet become, in branches and rounds too; without it, it is the one that was chosen for all (`choose_aggregation`).
 
-    Where `results_are_asked`, its results are a user's, who gives gradients of floats alone.
+    Where `results_are_asked`, its results are a user's, who gives gradients of floats alone. With `is_asked`, `df` is
+    for callers with a gradient that is there, as far as it takes one alone.
 
     A graph that returns a closure is differentiated by it. Raises CompileError (E408) where a gradient would have to
     pass through an op that has none.
@@ -66,6 +68,7 @@ def differentiate(
         lacks=False,
         floating=floating,
         results_are_asked=results_are_asked,
+        is_asked=is_asked,
     )
     with collection_paused():
         return run(walk)  # type: ignore[no-any-return]
@@ -83,6 +86,7 @@ def _differentiate(
     floating: Sequence[bool],
     results_are_asked: bool = False,
     is_part: bool = False,
+    is_asked: bool = False,
 ) -> Walk:
     """`shapes` are known for `rounds` only. `lacks` says that inputs may be gradients that are undefined, `floating`
     which are of floats for sure. A graph that `is_part` of one that is differentiated is the caller's to be changed."""
@@ -103,4 +107,4 @@ def _differentiate(
     yield forward.prepare()
     # What contexts are made of was written for tensors of any kind.
     run_recipe(f, "types")
-    return Backward(forward, wanted, temporaries).build()
+    return Backward(forward, wanted, temporaries, is_asked).build()

@@ -7,9 +7,11 @@ from typing import Protocol
 
 from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span
+from ..analysis.definedness import is_sure
 from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph
 from ..ir.node import Node, Value
+from ..ir.rewrite import splice
 from ..types.types import TENSOR, UNDEFINED, ListType, Type, is_tensor, strip_optional
 from .aggregation import PLAIN, Aggregation, chained_sum
 
@@ -41,6 +43,8 @@ class Reverse:
     """What is summed at once, where it has not been."""
     is_certain: bool = True
     """Whether the gradients that it starts from are the outputs' alone, and not those of captured temporaries too."""
+    there: set[Value] = field(default_factory=set)
+    """Gradients that are known to be there: what is made of them need not ask."""
 
     def run(self, rules: Sequence[ReverseRule]) -> None:
         """Apply every rule whose node's outputs have received a gradient, last node first."""
@@ -59,7 +63,10 @@ class Reverse:
             self.met.setdefault(value, []).append(gradient)
             gradient = earlier or gradient
         elif earlier is not None:
+            is_there = earlier in self.there or gradient in self.there
             gradient = chained_sum(self.builder, [earlier, gradient], gradient_type(value))
+            if is_there:
+                self.there.add(gradient)
         if not gradient.name_hint and value.name_hint:
             gradient.name_hint = f"grad_{value.name_hint}"
         self.gradients[value] = gradient
@@ -80,11 +87,15 @@ class Reverse:
     def grad_of(
         self, name: str, gradients: Sequence[Value], span: Span, body: Callable[[Builder], Sequence[Value]]
     ) -> list[Value]:
-        """A prim::GradOf whose block `body` fills; its results."""
+        """A prim::GradOf whose block `body` fills; its results. Of gradients that are there it is its block alone."""
         with self.builder.span(span):
             node = self.builder.node("prim::GradOf", gradients, attrs={"name": name}, blocks=1)
             inner = Builder(node.blocks[0], span=span)
             results = body(inner)
+        if not self.there.isdisjoint(gradients):
+            self.there.update(result for result in results if is_sure(result))
+            splice(node, node.blocks[0])
+            return list(results)
         inner.returns(*results)
         return [node.add_output(result.type) for result in results]
 

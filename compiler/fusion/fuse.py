@@ -234,14 +234,15 @@ def _gradient(
     """`sure` says that the backward is planned for gradients that are there, where it takes one alone."""
     copied = graph.plain_copy()
     _to_parts(copied, metas, decompose_for_kernels, keep_pairs=True)
-    gradient = differentiate(copied, requires_grad, temporaries=False, rounds=_rounds(copied, metas, policy))
+    rounds = _rounds(copied, metas, policy)
+    gradient = differentiate(copied, requires_grad, temporaries=False, rounds=rounds, is_asked=sure)
     if not once and passes_own_backwards(copied, gradient):
         raise Unrepeatable("its second derivative passes a backward of a function's own")
     if any(node.kind == "prim::CallFunction" for node in copied.all_nodes()):
         _to_parts(copied, metas, decompose, keep_pairs=True)
     is_sure = sure and len(gradient.input_vjps) == 1
-    parts = _decomposed(gradient, metas, all_defined=is_sure)
-    gradient = capture_bases(recompute(parts, metas, policy, copied).gradient)
+    parts = _decomposed(gradient, metas, all_defined=is_sure, owned=True)
+    gradient = capture_bases(recompute(parts, metas, policy, copied, owned=True).gradient)
     return with_wide_statistics(gradient, metas)
 
 
@@ -307,9 +308,12 @@ def _to_parts(
     return known
 
 
-def _decomposed(gradient: Gradient, metas: Sequence[Any], *, all_defined: bool = False) -> Gradient:
-    """Both halves in terms of what kernels know, so that it is seen what is worth saving: statistics, not results."""
-    f, df = gradient.f.copy(), gradient.df.copy()
+def _decomposed(
+    gradient: Gradient, metas: Sequence[Any], *, all_defined: bool = False, owned: bool = False
+) -> Gradient:
+    """Both halves in terms of what kernels know, so that it is seen what is worth saving: statistics, not results.
+    Those of a gradient that is `owned` are changed."""
+    f, df = (gradient.f, gradient.df) if owned else (gradient.f.copy(), gradient.df.copy())
     known = _to_parts(f, metas, decompose)
     outputs = [known.get(value) for value in f.outputs]
     if all_defined:

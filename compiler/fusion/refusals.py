@@ -22,7 +22,7 @@ from ...lang.light_dataclasses import dataclass
 from ..ir.graph import Graph
 from ..ir.node import Node, Value
 from ..ops.arrays import numpy_dtype
-from ..ops.meta import UNKNOWN, Meta, OpenList, for_each
+from ..ops.meta import UNKNOWN, Meta, OpenList, UnknownType, for_each
 from ..ops.registry import OPS, Op, Trait
 from ..shapes.propagate import ShapeError
 from ..types.open_floats import Expression, OpenFloat, evaluated
@@ -58,10 +58,10 @@ def require_accepted(graph: Graph, known: Mapping[Value, Any]) -> None:
         if op is None or op.has(left_out):
             continue
         inputs = [known.get(value, UNKNOWN) for value in node.inputs]
-        if not any(isinstance(given, Meta) for given in inputs):
+        if Meta not in map(type, inputs):
             continue
         # Rounds that are written out ask the same again and again.
-        asked = None if any(given is UNKNOWN for given in inputs) else (op, *map(_object, inputs))
+        asked = None if UnknownType in map(type, inputs) else (op, *map(_object, inputs))
         if asked is None or asked not in accepted:
             _require(graph, node, op, inputs)
             accepted.add(asked)

@@ -24,8 +24,13 @@ def evaluate_constants(node: Node) -> Any:
     impure = op.has(Trait.RANDOM) or op.has(Trait.SIDE_EFFECT)
     if impure or len(node.outputs) != 1 or isinstance(node.output.type, TensorType):
         return NOT_CONSTANT
-    arguments = [_constant_argument(value.node) for value in node.inputs]
-    if any(value is NOT_CONSTANT for value in arguments) or _makes_much(op, arguments):
+    arguments = []
+    for value in node.inputs:
+        argument = _constant_argument(value.node)
+        if argument is NOT_CONSTANT:
+            return NOT_CONSTANT
+        arguments.append(argument)
+    if _makes_much(op, arguments):
         return NOT_CONSTANT
     try:
         result = _plain(op.evaluate(*arguments))

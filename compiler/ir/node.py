@@ -30,6 +30,10 @@ class Use(NamedTuple):
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs on a pair
 
 
+_use = tuple.__new__
+"""Makes a Use of a pair. Graphs are copied and changed all the time: its own `__new__` is a function of Python's."""
+
+
 class Value:
     """One SSA value. Identity is equality."""
 
@@ -64,6 +68,10 @@ class Value:
         return f"<Value {self.name_hint or '_'} : {self.type} of {self.node.kind}>"
 
 
+_NO_BLOCKS: Any = ()
+"""Of nearly all nodes: a list for each would be made and freed with it."""
+
+
 class Misuse(Exception):
     """A change that would leave a graph in pieces, such as the removal of a node whose outputs are used."""
 
@@ -84,7 +92,7 @@ class Node:
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
         self.attrs: dict[str, Any] = attrs or {}
-        self.blocks: list[Block] = []
+        self.blocks: list[Block] = _NO_BLOCKS
         self.owner: Block | None = None
         self.span = span
         self.previous: Node | None = None
@@ -102,13 +110,14 @@ class Node:
         return value
 
     def add_input(self, value: Value) -> None:
-        value._uses[Use(self, len(self.inputs))] = None
+        value._uses[_use(Use, (self, len(self.inputs)))] = None
         self.inputs.append(value)
 
     def set_input(self, index: int, value: Value) -> None:
-        self.inputs[index]._uses.pop(Use(self, index), None)
+        use = _use(Use, (self, index))
+        self.inputs[index]._uses.pop(use, None)
         self.inputs[index] = value
-        value._uses[Use(self, index)] = None
+        value._uses[use] = None
 
     def remove_input(self, index: int) -> None:
         self.replace_inputs([*self.inputs[:index], *self.inputs[index + 1 :]])
@@ -116,7 +125,7 @@ class Node:
     def replace_inputs(self, values: Sequence[Value]) -> None:
         """Use `values`, and nothing else, as the inputs."""
         for i, value in enumerate(self.inputs):
-            value._uses.pop(Use(self, i), None)
+            value._uses.pop(_use(Use, (self, i)), None)
         self.inputs = []
         for value in values:
             self.add_input(value)
@@ -133,7 +142,7 @@ class Node:
 
     def add_block(self) -> Block:
         block = Block(self)
-        self.blocks.append(block)
+        self.blocks = [*self.blocks, block]
         return block
 
     def insert_before(self, other: Node) -> Node:
@@ -276,6 +285,10 @@ def copy_node(node: Node, env: dict[Value, Value], into: Callable[[Node], Any], 
     """
     top = _shallow_copy(node, env, span)
     into(top)
+    if not node.blocks:
+        for value in node.inputs:
+            top.add_input(env.get(value, value))
+        return top
     pending = [(node, top)]
     while pending:
         original, copied = pending.pop()
@@ -294,7 +307,11 @@ def copy_block(block: Block, into: Block, env: dict[Value, Value]) -> None:
         for inner in original.blocks:
             pending += _copy_block_shallow(inner, copied.add_block(), env)
     for original, copied in copied_nodes:
-        _map_inputs(original, copied, env)
+        if original.blocks:
+            _map_inputs(original, copied, env)
+            continue
+        for value in original.inputs:
+            copied.add_input(env.get(value, value))
     for value in block.outputs:
         into.ret.add_input(env.get(value, value))
 

@@ -52,6 +52,8 @@ def indices(statement: Statement) -> list[Index]:
 def used_names(statement: Statement) -> list[str]:
     """The values and parameters that a statement uses, as operands or in indices; one that is used twice, twice."""
     names = [operand for operand in operands(statement) if isinstance(operand, str)]
+    if isinstance(statement, Compute | Cast | Reduce):
+        return names
     for index in indices(statement):
         names += [atom.name for atom in index.atoms() if isinstance(atom, ValueAtom)]
     return names

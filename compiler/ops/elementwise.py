@@ -62,6 +62,7 @@ class SpecializedOp:
             "promoting",
             "promoting_tensors",
             "rule",
+            "supported",
             "tensors",
         ),
     )
@@ -80,6 +81,8 @@ class SpecializedOp:
         self._programs: dict[tuple[DType, DType], LinearProgram] = {}
         self.decided: dict[tuple[Any, ...], tuple[DType, DType]] = {}
         """`dtypes` of what stood for arguments, by what is known of these."""
+        self.supported: dict[tuple[DType, Any], bool] = {}
+        """Whether all of its steps are there for a dtype, by who was asked."""
 
     @property
     def steps(self) -> list[ScalarStep]:

@@ -29,7 +29,7 @@ class Meta:
         return len(self.shape) == len(other.shape) and self.dtype == other.dtype and self.shape == other.shape
 
     def __hash__(self) -> int:
-        return hash((self.shape, self.dtype))
+        return hash((self.shape, self.dtype.code))
 
     @classmethod
     def of(cls, array: Array) -> Meta:

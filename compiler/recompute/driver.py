@@ -40,7 +40,12 @@ class _Candidate:
 
 
 def recompute(
-    gradient: Gradient, shapes: Sequence[Abstract] | None, policy: Policy, primal: Graph | None = None
+    gradient: Gradient,
+    shapes: Sequence[Abstract] | None,
+    policy: Policy,
+    primal: Graph | None = None,
+    *,
+    owned: bool = False,
 ) -> Recomputed:
     """The gradient with what its backward keeps chosen by a policy; its results are the same to the bit, op by op.
 
@@ -48,13 +53,17 @@ def recompute(
     not win: where it would neither lower the estimated peak, nor keep less between the halves at the same peak; but
     what mirroring says is done, as its rules weigh what is kept alone. A
     gradient that takes gradients of temporaries is to be differentiated once more, and is left as it is. `primal` is
-    what was differentiated: where calls in it have backwards of their own, f holds what they call instead.
+    what was differentiated: where calls in it have backwards of their own, f holds what they call instead. A gradient
+    that is `owned` may be changed.
     """
     if primal is not None and not any(node.kind == "prim::CallFunction" for node in primal.all_nodes()):
         primal = None
     if takes_temporaries(gradient):
         return Recomputed(gradient, (), "save_all", None, None, None)
-    plainly = normalized(gradient, settled=policy.in_registers)
+    # Where rounds or branches stand, it is looked at again.
+    owned = owned and policy.in_registers and policy.name == "min_cut" and shapes is not None
+    owned = owned and not any(node.blocks for graph in (gradient.f, gradient.df) for node in graph.nodes)
+    plainly = normalized(gradient, settled=policy.in_registers, owned=owned)
     problem = Problem(plainly, shapes, policy.may_recompute, in_registers=policy.in_registers, holds=policy.holds)
     if policy.in_registers and policy.name == "min_cut" and problem.is_straight:
         return _in_registers(problem, policy)

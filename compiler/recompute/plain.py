@@ -18,24 +18,27 @@ def takes_temporaries(gradient: Gradient) -> bool:
     return any(index >= gradient.num_real_outputs for index in gradient.input_vjps)
 
 
-def simplified(graph: Graph, *, settled: bool = False) -> Graph:
-    """A copy with calls inlined, as it is when it runs, but with what the source says to keep still in it.
+def simplified(graph: Graph, *, settled: bool = False, owned: bool = False) -> Graph:
+    """A copy, or the graph itself if it is `owned`, with calls inlined, as it is when it runs, but with what the source
+    says to keep still in it.
 
     In one that is `settled`, for shapes, types say already what there is to say, but of what branches and rounds join.
     """
-    copied = graph.copy()
+    copied = graph if owned else graph.copy()
     is_typed = settled and not any(node.blocks and node.kind != "prim::GradOf" for node in copied.all_nodes())
-    run_recipe(copied, "run", without=(remove_hints, propagate_types) if is_typed else (remove_hints,))
+    # What else simplifies has found nothing more in one that is settled.
+    if not is_typed or run_recipe(copied, "settled_broadcasts"):
+        run_recipe(copied, "run", without=(remove_hints, propagate_types) if is_typed else (remove_hints,))
     return copied
 
 
-def normalized(gradient: Gradient, *, settled: bool = False) -> Gradient:
+def normalized(gradient: Gradient, *, settled: bool = False, owned: bool = False) -> Gradient:
     """The gradient with f and df simplified, and each value that df uses of f captured once.
 
     A captured output that is an input of f becomes a captured input; one that is a constant is repeated in df. The
-    gradient is not to take gradients of temporaries. It may be `settled`.
+    gradient is not to take gradients of temporaries. It may be `settled`, and `owned`: then its graphs are changed.
     """
-    f, df = simplified(gradient.f, settled=settled), simplified(gradient.df, settled=settled)
+    f, df = [simplified(graph, settled=settled, owned=owned) for graph in (gradient.f, gradient.df)]
     count = len(gradient.input_vjps)
     sources = dict(zip(df.inputs[count:], residuals_of(gradient, f.inputs, f.outputs), strict=True))
     return with_captures(gradient, f, df, sources)

@@ -23,7 +23,7 @@ from ..ops.arguments import Arguments, Shapes, Undecided
 from ..ops.arrays import numpy_dtype
 from ..ops.families.language.control import fit_gradients
 from ..ops.families.language.properties import sum_to_size
-from ..ops.meta import UNKNOWN, Meta, are_alike, is_defined, is_known, join
+from ..ops.meta import UNKNOWN, Meta, UnknownType, are_alike, is_defined, is_known, join
 from ..ops.open_arrays import OpenArray, Unanswered, has_open_sizes, open_stand_in
 from ..ops.registry import Op, Trait
 from ..ops.shapes import all_broadcast
@@ -77,7 +77,9 @@ def _key(op: Op, inputs: Sequence[Any], types: Sequence[Type]) -> Hashable:
             key += (type(value), len(value), *map(_scalar_key, value))
         else:
             key.append(value if isinstance(value, Meta) else _scalar_key(value))
-    return (*key, *types)
+    if UnknownType not in map(type, inputs):
+        return tuple(key)
+    return (*key, *[kind for value, kind in zip(inputs, types, strict=False) if value is UNKNOWN])
 
 
 def _scalar_key(value: Any) -> Hashable:

@@ -22,6 +22,8 @@ from ...types.types import INT, NUMBERS
 from .body import Body, register_dtype
 from .rule import ElementPlace, Elements, KnownFacts, LoadGuards, as_dtype
 
+MAX_ASKED = 32
+"""Answers that are kept of an op: targets are few, but for those that are made up."""
 _EQUALITIES = ("eq", "ne")
 
 
@@ -39,10 +41,12 @@ def _sample(value: Value, found: Any) -> Any:
 
 
 def _specialization(node: Node, known: KnownFacts) -> SpecializedOp:
-    found = [known.get(value) for value in node.inputs]
     op = OPS.of(node.schema)
     assert op is not None
     scalar: Pointwise = op.scalar
+    if not scalar.static:
+        return scalar.specialize(())
+    found = [known.get(value) for value in node.inputs]
     return scalar.specialize([SYMBOLIC if isinstance(f, Meta | UnknownType) else f for f in found])
 
 
@@ -73,6 +77,16 @@ def pointwise_fits(node: Node, known: KnownFacts, supports: Callable[[str, DType
         compute, _ = _dtypes(special, node, known)
     except Exception:
         return False
+    asked = compute, supports
+    found = special.supported.get(asked)
+    if found is None:
+        if len(special.supported) >= MAX_ASKED:
+            special.supported.clear()
+        found = special.supported[asked] = _is_supported(special, compute, supports)
+    return found
+
+
+def _is_supported(special: SpecializedOp, compute: DType, supports: Callable[[str, DType], bool]) -> bool:
     if compute.is_half:
         return False
     kinds = [step.kind for step in special.steps]

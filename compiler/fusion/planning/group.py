@@ -94,8 +94,9 @@ class Group(IterationSpace):
     def element(self, value: Value, place: ElementPlace, guards: LoadGuards) -> Walk:
         """The operand that is one element of a tensor, in its register dtype."""
         meta = self.known[value]
-        place = tuple(constant(0) if size == 1 else index for index, size in zip(place, meta.shape, strict=True))
-        if not any(index.terms for index in place):
+        if 1 in meta.shape:
+            place = tuple([constant(0) if size == 1 else index for index, size in zip(place, meta.shape, strict=True)])
+        if guards and not any(index.terms for index in place):
             # It is there wherever it is asked for: guards of places would have it computed anew for each of them.
             guards = tuple(guard for guard in guards if guard.index.values)
         key = (value, place, guards)

@@ -15,13 +15,14 @@ After:
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from ...ir.builder import Builder
 from ...ir.graph import Graph
 from ...ir.node import Node, Value
 from ...ir.rewrite import NOT_CONSTANT, constant_of, replace_node, rewrite_nodes
-from ...ops.registry import OPS
+from ...ops.registry import OPS, Op
 from ...types.open_sizes import is_open
 from ...types.types import ListType, TensorType, VariableType
 
@@ -58,9 +59,9 @@ def _put_together(node: Node, items: list[Value]) -> None:
 
 def _fold(node: Node, lists: Lists) -> Node | None:
     op = OPS.of(node.schema)
-    if op is None or len(node.outputs) != 1 or not any(_is_known(value, lists) for value in node.inputs):
+    if op is None or len(node.outputs) != 1 or not _is_of_lists(op):
         return None
-    if not any(argument.type == _OF_ANYTHING for argument in op.schema.arguments):
+    if not any(_is_known(value, lists) for value in node.inputs):
         return None
     arguments = [_argument(value, lists) for value in node.inputs]
     if any(argument is NOT_CONSTANT for argument in arguments):
@@ -77,6 +78,11 @@ def _fold(node: Node, lists: Lists) -> Node | None:
     if isinstance(result, list) and len(result) <= MAX_LENGTH and set(map(type, result)) <= {Value}:
         lists[node.output] = result
     return None
+
+
+@cache
+def _is_of_lists(op: Op) -> bool:
+    return any(argument.type == _OF_ANYTHING for argument in op.schema.arguments)
 
 
 def _is_known(value: Value, lists: Lists) -> bool:

@@ -64,6 +64,9 @@ def eliminate_common_subexpressions(graph: Graph) -> bool:
             stack.append((block.param.next, {} if has(node, KindTrait.CLOSED) else table, []))
         key = _key(node, numbers)
         earlier = table.get(key) if key is not None else None
+        if earlier is not None and not _are_alike(earlier, node):
+            key = key, tuple([value.type for value in node.outputs])
+            earlier = table.get(key)
         if earlier is not None:
             changed = True
             _replace(node, earlier)
@@ -81,7 +84,7 @@ def _replace(node: Node, earlier: Node) -> None:
 
 
 def _key(node: Node, numbers: dict[Value, int]) -> Hashable | None:
-    """What two equal nodes have in common; None for a node that is not the same each time it runs."""
+    """What two equal nodes have in common, beside types; None for a node that is not the same each time it runs."""
     op = OPS.of(node.schema)
     pure = node.kind in _PURE if op is None else not (op.has(Trait.RANDOM) or op.has(Trait.SIDE_EFFECT))
     # An empty list is what a loop's begins with: a new one is its own, where one of several would have to be copied.
@@ -90,5 +93,14 @@ def _key(node: Node, numbers: dict[Value, int]) -> Hashable | None:
     inputs = [numbers.setdefault(value, len(numbers)) for value in node.inputs]
     if is_commutative(node):
         inputs[:2] = sorted(inputs[:2])
-    attrs = tuple((name, constant_text(value)) for name, value in sorted(node.attrs.items()) if name != GRADIENT_OF)
-    return node.kind, tuple(inputs), attrs, tuple(value.type for value in node.outputs)
+    attrs: tuple[tuple[str, str], ...] = ()
+    if node.attrs:
+        attrs = tuple(
+            [(name, constant_text(value)) for name, value in sorted(node.attrs.items()) if name != GRADIENT_OF]
+        )
+    return node.kind, tuple(inputs), attrs
+
+
+def _are_alike(earlier: Node, node: Node) -> bool:
+    """Whether two nodes of one key give values of the same types, as nearly all do."""
+    return [value.type for value in earlier.outputs] == [value.type for value in node.outputs]
