@@ -114,6 +114,8 @@ class LauncherWriter:
         first = self.passes[0]
         count = first.gradient.num_real_outputs if first.gradient is not None else len(first.forward.outputs)
         programs = [one.forward for one in self.passes]
+        if len({len(program.outputs) for program in programs}) > 1:
+            raise NoPlan("what the forward keeps for the backward follows from sizes")
         made: dict[str, str] = {}
         for number, output in enumerate(first.forward.outputs):
             if isinstance(output, Ref):
@@ -127,7 +129,7 @@ class LauncherWriter:
         self.kernels += text.kernels
         self.seeds = text.seeds
         saved, results = self._kept(writer, count)
-        returned = [self._own(writer, output) for output in programs[0].outputs[:count]]
+        returned = [self._own(writer, number, output) for number, output in enumerate(programs[0].outputs[:count])]
         parameters = self._typed([])
         lines = self._function("_forward", parameters, text, [*returned, *saved], "")
         return lines, saved, results
@@ -138,7 +140,8 @@ class LauncherWriter:
         layouts = [one.forward.layouts[ref.name] for one, ref in zip(self.passes, names, strict=True)]
         shape = shape_text([layout.shape for layout in layouts], self.signature, self.sizes)
         dtype = layouts[0].dtype
-        is_half = dtype.is_floating and (self.halves[number] if is_result else self.is_mixed)
+        may_be_half = (self.halves[number] if is_result else self.is_mixed) and not self._is_wide(number)
+        is_half = dtype.is_floating and may_be_half
         same = next((n for n in self.floating if is_half and self._text_of(self.shapes[n]) == shape), None)
         if same is not None:
             return f"torch.empty_like({same})"
@@ -161,25 +164,32 @@ class LauncherWriter:
             output = program.outputs[number]
             if not isinstance(output, Ref):
                 if isinstance(output, list):
-                    self._require_numbers(output)
+                    self._require_arguments(output)
                 continue
             if output.name in writer.text.seeds or output.name in program.inputs:
                 continue
             if output.name not in program.layouts:
                 raise NoPlan(f"a number that the forward computes, {output.name}, is kept for the backward")
-            if output.name in real:
+            if output.name in real and not self._is_wide(number):
                 results[real.index(output.name)] = writer.name(output.name)
             else:
                 saved[writer.name(output.name)] = self._made(number, False)
         return saved, results
 
-    def _require_numbers(self, output: Sequence[Any]) -> None:
-        if any(isinstance(item, Ref | list) for item in output):
+    def _require_arguments(self, output: Sequence[Any]) -> None:
+        inputs = self.passes[0].forward.inputs
+        if any(isinstance(item, list) or (isinstance(item, Ref) and item.name not in inputs) for item in output):
             raise NoPlan("a list is kept for the backward")
 
-    def _own(self, writer: ProgramWriter, output: Any) -> str:
+    def _is_wide(self, number: int) -> bool:
+        """Whether an output of the forward is a result in the dtype of the arguments that is kept in float32."""
+        return number in self.passes[0].statistics and self.halves[number]
+
+    def _own(self, writer: ProgramWriter, number: int, output: Any) -> str:
         """A result as an op may return it."""
         name = writer.name(output.name)
+        if self._is_wide(number):
+            return f"{name}.to({self.like}.dtype, copy=True)"
         if output.name in writer.made and output.name in writer.allocated:
             return name
         return f"_own({', '.join([name, *dict.fromkeys(self.shapes)])})"
@@ -194,19 +204,21 @@ class LauncherWriter:
         names = self.gradients
         grads = [names[i] for i in gradient.input_vjps]
         inputs = [self.arguments[i].name for i in gradient.captured_inputs]
-        kept = []
+        kept: list[str | list[str]] = []
         saved_names, count = iter(saved), gradient.num_real_outputs
         real = [output.name for output in forward.outputs[:count] if isinstance(output, Ref)]
         known: dict[str, str] = {}
         for number in gradient.captured_outputs:
             output = forward.outputs[number]
-            if not isinstance(output, Ref):
+            if isinstance(output, list):
+                kept.append([self._argument(item.name) if isinstance(item, Ref) else str(item) for item in output])
+            elif not isinstance(output, Ref):
                 kept.append("")
             elif output.name in self.seeds:
                 kept.append(self.seeds[output.name])
             elif output.name in forward.inputs:
-                kept.append(self.arguments[list(forward.inputs).index(output.name)].name)
-            elif output.name in real:
+                kept.append(self._argument(output.name))
+            elif output.name in real and not self._is_wide(number):
                 kept.append(results[real.index(output.name)])
             else:
                 if output.name not in known:
@@ -223,6 +235,10 @@ class LauncherWriter:
         returned = self._gradients(writer, program, gradient.output_vjps)
         parameters = self._typed([*self.gradients, *results.values(), *saved])
         return self._function("_backward", parameters, text, returned, "[]")
+
+    def _argument(self, name: str) -> str:
+        """The parameter that an input of the forward is."""
+        return self.arguments[list(self.passes[0].forward.inputs).index(name)].name
 
     @property
     def gradients(self) -> list[str]:
@@ -252,12 +268,16 @@ class LauncherWriter:
 
     # --- text ---
 
-    def _inputs(self, program: Program, names: Sequence[str]) -> dict[str, str]:
+    def _inputs(self, program: Program, names: Sequence[str | list[str]]) -> dict[str, str]:
         found: dict[str, str] = {}
         for given, name in zip(program.inputs, names, strict=True):
-            if isinstance(given, tuple):
+            if isinstance(given, tuple) and isinstance(name, list) and len(given) == len(name):
+                found.update(zip(given, name, strict=True))
+            elif isinstance(given, tuple):
                 raise NoPlan("a list of tensors is taken")
-            if name:
+            elif isinstance(name, list):
+                found[given] = f"[{', '.join(name)}]"
+            elif name:
                 found[given] = name
         return found
 

@@ -7,16 +7,17 @@ from typing import Any
 
 from ...compiler.autodiff.differentiable import differentiable_graph
 from ...compiler.autodiff.gradient import Gradient
-from ...compiler.fusion.fuse import Unfusable, fuse, fuse_pair, is_free_in_kernel
+from ...compiler.fusion.fuse import Unfusable, fuse, fuse_pair, is_free_in_kernel, metas_of_arguments
 from ...compiler.fusion.planning.assemble import Split
 from ...compiler.fusion.planning.roles import Supports
 from ...compiler.fusion.program import Program
+from ...compiler.fusion.statistics import statistics_of
 from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.kernel import Kernel
 from ...compiler.kernel_ir.layout import Layout
 from ...compiler.recompute import Policy
 from ...compiler.scheduling.split import ChunkLimits, split_reductions
-from ...compiler.shapes.propagate import ShapeError
+from ...compiler.shapes.propagate import ShapeError, propagate_shapes
 from ...compiler.specialize.optionals import specialize_optionals
 from ...lang.collection import collection_paused
 from ...lang.diagnostics import CompileError
@@ -48,8 +49,8 @@ class Passes:
     forward: Program
     backward: Program | None
     gradient: Gradient | None
-    halves: tuple[bool, ...] = ()
-    """Per result, whether it is of the dtype of the arguments, and not float32 whatever that is."""
+    statistics: frozenset[int] = frozenset()
+    """Results that are statistics of rows and kept for the backward: that takes them as they were computed."""
 
 
 def graph_of(function: Function, absent: Sequence[int]) -> Graph:
@@ -88,10 +89,20 @@ def _passes(graph: Graph, given: Sequence[Any], policy: Policy, supports: Suppor
             if not any(requires_grad):
                 return Passes(fuse(graph, given, supports, split), None, None)
             pair = fuse_pair(graph, given, requires_grad, policy, supports, split)
-            return Passes(pair.forward, pair.backward(pair.usual_seeds()), pair.gradient)
+            backward = pair.backward(pair.usual_seeds())
+            return Passes(pair.forward, backward, pair.gradient, _kept_statistics(pair.gradient, given))
     except Unfusable as error:
         raise NoPlan(str(error), error.span) from error
     except ShapeError as error:
         raise NoPlan(str(error), error.node.span if hasattr(error, "node") else None) from error
     except CompileError as error:
         raise NoPlan(error.message, error.span) from error
+
+
+def _kept_statistics(gradient: Gradient, given: Sequence[Any]) -> frozenset[int]:
+    kept = [number for number in gradient.captured_outputs if number < gradient.num_real_outputs]
+    if not kept:
+        return frozenset()
+    graph = gradient.f.copy()
+    found = statistics_of(graph, propagate_shapes(graph, metas_of_arguments(given)))
+    return frozenset(number for number in kept if graph.outputs[number] in found)

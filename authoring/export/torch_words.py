@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 METHODS = frozenset(
     (
-        *("byte", "char", "contiguous", "dim", "element_size", "expand", "expand_as", "index", "item", "ndimension"),
+        *("byte", "char", "contiguous", "dim", "element_size", "expand", "expand_as", "item", "ndimension"),
         *("nelement", "new_empty", "new_full", "new_ones", "new_zeros", "repeat", "reshape_as", "size", "stride"),
         *("sum_to_size", "to", "type_as", "unfold", "view", "view_as"),
     )
@@ -49,6 +49,7 @@ _AS_TEXT: dict[str, Callable[[Sequence[str]], str]] = {
     "clear": lambda a: "[]",
     "copy": lambda a: f"list({a[0]})",
     "slice": lambda a: f"{a[0]}[{':'.join('' if part == 'None' else part for part in a[1:])}]",
+    "index": lambda a: _indexed(*a),
     "rangelist": lambda a: f"list(range({', '.join(a)}))",
     "_updated": lambda a: f"{a[0]}.to({a[1]}.dtype)",
     "_replaced": lambda a: a[1],
@@ -58,8 +59,19 @@ _AS_TEXT: dict[str, Callable[[Sequence[str]], str]] = {
 }
 """Of the texts of arguments."""
 
+
+def _indexed(of: str, indices: str) -> str:
+    """`x[:, i]`, and what depends on how many dimensions there are."""
+    found = ast.parse(indices, mode="eval").body
+    if not isinstance(found, ast.List):
+        return f"torch.ops.aten.index({of}, {indices})"
+    places = [":" if isinstance(i, ast.Constant) and i.value is None else ast.unparse(i) for i in found.elts]
+    return f"{of}[{', '.join(places)}]"
+
+
 _NAMED = {"insert": "_inserted", "_set_item": "_with_item", "_set_slice": "_with_slice", "_without": "_without_item"}
 _NAMED |= {"kept_size": "_kept_size", "broadcast_numel": "_broadcast_numel", "reduced_count": "_reduced_count"}
+_NAMED |= {"_index_rank": "_index_rank"}
 _NAMED |= {"matmul_left": "_matmul_left", "matmul_right": "_matmul_right"}
 """What is a function of the module."""
 
@@ -107,6 +119,12 @@ def _reduced_count(size: list[int], dim: int | list[int] | None) -> int:
     dims = [dim] if isinstance(dim, int) else dim or range(len(size))
     return math.prod(size[d] for d in {d % len(size) for d in dims}) if size else 1
 ''',
+    "_index_rank": '''
+def _index_rank(index: Tensor | None) -> int:
+    """How many dimensions an index takes: a mask as many as it has."""
+    is_mask = index is not None and index.dtype in (torch.bool, torch.uint8)
+    return index.dim() if is_mask else 1
+''',
     "_broadcast_numel": '''
 def _broadcast_numel(left: list[int], right: list[int]) -> int:
     """How many elements two tensors have together."""
@@ -138,7 +156,7 @@ def _matmul_right(left: Tensor, right_size: list[int], grad_output: Tensor) -> T
 _OWN = re.compile(
     r"_.*_adjoint|.*_adjoint|grad_.*|mm_.*|no_grads|scalar_seed|conv_input|conv_weight|seeded_.*|random_bits|uniform"
     r"|numpy_T|add_n|_all_rows|_any_row|_sorted_order|_ordered|_fill_diagonal|_given_or_detached|_grad_sum_to_size"
-    r"|_size_if_not_equal|_float_list|_index_tensor|_index_rank|_unrecorded_views?|_without_gradient|masked_dropout"
+    r"|_size_if_not_equal|_float_list|_index_tensor|_unrecorded_views?|_without_gradient|masked_dropout"
     r"|sum_rows|nonzero_numpy|functional_.*|dropout_attention|math_.*|_autocast_.*|_percent|.*_backward"
     r"|.*_with_indices|cofactor|dropout[123]d|nll_loss_nd|xlog1py|zero"
 )
@@ -155,6 +173,8 @@ def in_torch_words(node: ast.Call) -> tuple[ast.expr, str]:
     NoWords where there is no such thing.
     """
     function = node.func
+    if isinstance(function, ast.Attribute) and function.attr == "index" and _is_list(node.args):
+        return _parsed(_indexed(_operand(function.value), ast.unparse(node.args[0]))), ""
     if isinstance(function, ast.Name):
         name = function.id if function.id == "rangelist" else ""
     else:
@@ -175,6 +195,11 @@ def in_torch_words(node: ast.Call) -> tuple[ast.expr, str]:
     if _OWN.fullmatch(name):
         raise NoWords(f"'torch.{name}' has no form in torch")
     return node, ""
+
+
+def _is_list(arguments: Sequence[ast.expr]) -> bool:
+    """Whether there is one argument, a list that is written out, or put together of such."""
+    return len(arguments) == 1 and any(isinstance(node, ast.List) for node in ast.walk(arguments[0]))
 
 
 def _operand(node: ast.expr) -> str:

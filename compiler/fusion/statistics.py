@@ -105,7 +105,7 @@ def _half(value: Value) -> DType | None:
 
 
 def statistics_of(graph: Graph, known: Mapping[Value, Any]) -> set[Value]:
-    """Values of a graph in halves that are reduced, or follow from such element by element."""
+    """Floating values of a graph that are reduced, or follow from such element by element."""
     found: set[Value] = set()
     for node in graph.all_nodes():
         op = OPS.of(node.schema)
@@ -118,7 +118,7 @@ def statistics_of(graph: Graph, known: Mapping[Value, Any]) -> set[Value]:
             rows = [_size(value, known) for value in node.inputs if value in found]
             if rows and size <= max(rows):
                 found.add(node.output)
-    return {value for value in found if known[value].dtype.is_half}
+    return {value for value in found if known[value].dtype.is_floating}
 
 
 def _size(value: Value, known: Mapping[Value, Any]) -> int:

@@ -200,6 +200,29 @@ def halves(module: Any) -> None:
             assert error <= (torch.finfo(dtype).eps * unit + 64 * EPS) * wanted.abs().max().item(), (dtype, error)
 
 
+def statistics(module: Any) -> None:
+    """A maximum that is a result of halves is compared with what the backward computes again, as it was computed."""
+    for dtype in (torch.float16, torch.bfloat16):
+        torch.manual_seed(4)
+        x = real(20, 33).to(dtype).requires_grad_()
+        found = module.largest(x)
+        (gradient,) = torch.autograd.grad(found.sum(), x)
+        places = x.float().clamp(-0.7, 0.9)
+        top = (places == places.amax(-1, keepdim=True)).float()
+        inside = (x >= -0.7) & (x <= 0.9)
+        wanted = 1.7 * top / top.sum(-1, keepdim=True) * inside
+        torch.testing.assert_close(gradient.float(), wanted, rtol=1e-2, atol=0.0)
+
+
+def indices(module: Any) -> None:
+    """An index is one in plain torch as well."""
+    x = real(3, 5).requires_grad_()
+    i = torch.tensor([4, 0, 4])
+    wanted = x[..., i] * x[..., 0, i] * 2
+    torch.testing.assert_close(module.picked(x, i), wanted)
+    torch.testing.assert_close(module.reference(x, i), wanted)
+
+
 def strides(module: Any) -> None:
     """What is transposed, expanded or empty is taken too, and what broadcasts otherwise than the kernels."""
     torch.manual_seed(3)
@@ -263,13 +286,15 @@ def main(folder: str) -> int:
     ]
     checks += [
         ("halves", lambda: halves(modules["layer_norm"])),
+        ("statistics", lambda: statistics(modules["largest"])),
+        ("indices", lambda: indices(modules["picked"])),
         ("strides", lambda: strides(modules["bias_gelu"])),
         ("ops", lambda: ops(modules["layer_norm"])),
         ("dropped", lambda: dropped(modules["masked"])),
         ("own test", lambda: (modules["rope"].test_gradients(), modules["rope"].test_kernels())),
         *(
             (f"own tests of {name}", lambda name=name: (modules[name].test_gradients(), modules[name].test_kernels()))
-            for name in ("named", "sized", "listed", "written", "scores")
+            for name in ("named", "sized", "listed", "written", "scores", "replaced")
         ),
     ]
     for name, check in checks:

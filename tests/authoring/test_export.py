@@ -71,6 +71,21 @@ def scores(x, mask):
         return (grads[0] * grads[1]).masked_fill(mask, 0).sum_to_size(x.size()), None
 
     return m, backward
+
+
+def largest(x, low: float = -0.7, high: float = 0.9):
+    return (x.clamp(low, high) * 1.7).amax(-1)
+
+
+def picked(x, i):
+    return x[..., i] * x[..., 0, i] * 2
+
+
+def replaced(x):
+    y = x * 2
+    y[:, 0] = 0.0
+    y += x
+    return y.exp()
 """
 EXAMPLES = {
     "gelu": ("gelu.gs", "gelu"),
@@ -104,6 +119,9 @@ EXPORTED = (
     "listed",
     "written",
     "scores",
+    "largest",
+    "picked",
+    "replaced",
     *dict.fromkeys(("layer_norm", "bias_gelu", "rope", "geglu", *some_of(CASES))),
 )
 """Those that tests look at by name, and some of the others."""

@@ -178,22 +178,22 @@ HELPERS = {
     "_maximum": '''
         def _maximum(a, b):
             """The larger, the second of equals (zeros keep their sign); NaN if either is."""
-            return tl.where((a > b) | (a != a), a, b)
+            return tl.where(a > b, a, tl.where(a == a, b, a))
         ''',
     "_minimum": '''
         def _minimum(a, b):
             """The smaller, the second of equals (zeros keep their sign); NaN if either is."""
-            return tl.where((a < b) | (a != a), a, b)
+            return tl.where(a < b, a, tl.where(a == a, b, a))
         ''',
     "_fmax": '''
         def _fmax(a, b):
             """The larger, the first of equals; the other where one is NaN."""
-            return tl.where((b > a) | (a != a), b, a)
+            return tl.where(b > a, b, tl.where(a == a, a, b))
         ''',
     "_fmin": '''
         def _fmin(a, b):
             """The smaller, the first of equals; the other where one is NaN."""
-            return tl.where((b < a) | (a != a), b, a)
+            return tl.where(b < a, b, tl.where(a == a, a, b))
         ''',
     "_nan_max": '''
         def _nan_max(a, b):

@@ -24,7 +24,7 @@ from ...ir.node import Node, Value
 from ...ir.rewrite import NOT_CONSTANT, constant_of, replace_node, rewrite_nodes
 from ...ops.registry import OPS, Op
 from ...types.open_sizes import is_open
-from ...types.types import ListType, TensorType, VariableType
+from ...types.types import NONE, ListType, TensorType, VariableType, strip_optional
 
 LIST = "prim::ListConstruct"
 MAX_LENGTH = 1024
@@ -63,7 +63,7 @@ def _fold(node: Node, lists: Lists) -> Node | None:
         return None
     if not any(_is_known(value, lists) for value in node.inputs):
         return None
-    arguments = [_argument(value, lists) for value in node.inputs]
+    arguments = [_argument(node, value, lists) for value in node.inputs]
     if any(argument is NOT_CONSTANT for argument in arguments):
         return None
     if node.kind in _REPEATS and any(map(is_open, arguments)):
@@ -74,7 +74,7 @@ def _fold(node: Node, lists: Lists) -> Node | None:
         # An index out of range is an error where the program gets there, and not before.
         return None
     if isinstance(result, Value):
-        return replace_node(node, [result])
+        return replace_node(node, [result]) if isinstance(node.output.type, TensorType) else None
     if isinstance(result, list) and len(result) <= MAX_LENGTH and set(map(type, result)) <= {Value}:
         lists[node.output] = result
     return None
@@ -90,10 +90,14 @@ def _is_known(value: Value, lists: Lists) -> bool:
 
 
 def _is_list_of_tensors(value: Value) -> bool:
-    return isinstance(value.type, ListType) and isinstance(value.type.element, TensorType)
+    """Of tensors, or of tensors and None: those that stand where an index takes a dimension whole."""
+    return isinstance(value.type, ListType) and isinstance(strip_optional(value.type.element), TensorType)
 
 
-def _argument(value: Value, lists: Lists) -> Any:
+def _argument(node: Node, value: Value, lists: Lists) -> Any:
     if _is_known(value, lists):
         return list(lists.get(value, value.node.inputs))
+    if value.type == ListType(NONE):
+        known = constant_of(value)
+        return known if known is NOT_CONSTANT else [Builder.in_front_of(node).constant(None)] * len(known)
     return value if isinstance(value.type, TensorType) else constant_of(value)
