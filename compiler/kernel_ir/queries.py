@@ -63,8 +63,9 @@ def mentions(body: Iterable[Statement], name: str) -> bool:
 
 
 def restricted(kernel: Kernel, name: str, axes: Iterable[Axis], buffers: list[Buffer], body: list[Statement]) -> Kernel:
-    """A kernel of those axes, buffers and parameters that a body uses."""
+    """A kernel of those axes, buffers and parameters that a body uses: also axes along which nothing but a sum goes."""
     used = frozenset(n for s in body if isinstance(s, Definition) for n in s.axes)
+    used |= {n for s in body if isinstance(s, Reduce) for n in s.over}
     used |= {n for s in body for index in indices(s) for n in index.axes}
     return Kernel(
         name,

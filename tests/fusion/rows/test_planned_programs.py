@@ -115,6 +115,12 @@ def test_random_programs_have_kernels(first: int) -> None:
         assert planned(row_program(seed), SPLITS["for processors" if seed % 2 else "for GPUs"]).forward.outputs
 
 
+def test_a_sum_along_rows_of_what_is_the_same_in_each_has_a_kernel() -> None:
+    """Nothing else of that kernel goes along them: the gradient of a sum over all rows, of which halves are cut."""
+    for split in SPLITS.values():
+        assert planned(row_program(214564), split).forward.kernels
+
+
 @pytest.mark.parametrize("first", range(0, 60, 10))
 def test_random_programs_give_what_torch_gives(first: int) -> None:
     for seed in range(first, first + 10):
