@@ -28,6 +28,7 @@ from .places import (
 )
 from .scopes import Write
 from .views import ElementStep, ViewOpStep, argument_of
+from .write_nodes import WRITE
 
 MAX_SLOTS = 256
 """Lists that are longer are one value."""
@@ -95,18 +96,34 @@ def list_result(memory: Memory, node: Node, places: Sequence[Place], value: Valu
     if known is not None:
         return memory.allocate(value, Slots(tuple(known)), origin=node.output)
     made = memory.allocate(value, None, origin=node.output)
+    grown = _grown_list(memory, node, places)
+    if grown is not None:
+        # What thousands of appends made would each be all that was there before.
+        made.cell.elements = grown.cell.elements
     elements = made.cell.elements
     assert elements is not None
     assert node.schema is not None
-    for argument, source, place in zip(node.schema.arguments, node.inputs, places, strict=True):
+    taken = list(zip(node.schema.arguments, node.inputs, places, strict=True))
+    for argument, source, place in taken[grown is not None :]:
         if isinstance(argument.type, ListType):
             memory.hold(elements, memory.elements_of(place), repeats=memory.repeats(place))
         elif is_mutable(source.type):
             # An element of a list of lists is a list, too.
             memory.hold(elements, memory.reach(place))
     if node.kind in ("aten::mul.left_t", "aten::mul.right_"):
-        elements.repeats = True
+        memory.repeat(elements)
     return made
+
+
+def _grown_list(memory: Memory, node: Node, places: Sequence[Place]) -> Root | None:
+    """The list that becomes what the node makes of it, and nothing else does: it may hold what it did, and more."""
+    uses = node.output.uses
+    target = places[0]
+    if len(uses) != 1 or uses[0].user.kind != WRITE or uses[0].user.inputs[0] is not node.inputs[0]:
+        return None
+    if not isinstance(target, Root) or target.cell.elements is None:
+        return None
+    return target if isinstance(memory.content(target.cell), Whole) else None
 
 
 def slots_after(memory: Memory, node: Node, places: Sequence[Place]) -> Sequence[Place] | None:
@@ -258,6 +275,8 @@ def _hold_all(memory: Memory, elements: Sequence[Any], source: Root) -> None:
         memory.collapse(source.cell, content)
     mine = source.cell.elements
     for cell in elements:
+        if cell is mine:
+            continue
         if mine.repeats:
             memory.repeat(cell)
         for other in list(mine.others):

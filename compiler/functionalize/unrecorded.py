@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..ir.builder import Builder
 from ..ir.graph import Graph
-from ..ir.node import Node, Value, copy_nodes, walk
+from ..ir.node import Block, Node, Value, copy_nodes, walk
 from ..ir.rewrite import replace_node
 from ..ops.registry import OPS, Trait
 from ..types.types import (
@@ -152,9 +152,9 @@ def may_carry_gradient(value: Value) -> bool:
 
 
 def is_last_use(write: Node | None) -> bool:
-    """Whether nobody reads after a write what it wrote into, `z.detach()` or a part of it, under that name: all of them
-    are made in the block of the write, and used before it."""
-    if write is None:
+    """Whether nobody reads after a write what it wrote into, `z.detach()` or a part of it, under that name: it was made
+    in the block of the write, and it and what is a view of it are used before."""
+    if write is None or write.owner is None:
         return False
     value, names = write.inputs[0], list[Value]()
     while view_step(value.node) is not None:
@@ -166,18 +166,29 @@ def is_last_use(write: Node | None) -> bool:
     while node is not None:
         later.add(node)
         node = node.next
+    if not names or names[0].node.owner is not write.owner:
+        return False
     for name in names:
-        if name.node.owner is not write.owner:
-            return False
         for user, _ in name.uses:
             op = OPS.of(user.schema)
-            if user in later or user.owner is not write.owner or (op is None and user.kind != WRITE):
+            at = _in_block(user, write.owner)
+            if at is None or at in later or (op is None and user.kind != WRITE):
                 return False
             if any(isinstance(made.type, ListType) for made in user.outputs):
                 return False
             if op is not None and may_alias(op):
                 names += user.outputs
-    return bool(names)
+    return True
+
+
+def _in_block(node: Node, block: Block) -> Node | None:
+    """The node of a block that a node is, or stands in by branches and loops; None where a closure is between."""
+    while node.owner is not block:
+        holder = node.holder
+        if holder is None or holder.kind not in ("prim::If", "prim::Loop"):
+            return None
+        node = holder
+    return node
 
 
 def carries_gradients(type: Type) -> bool:

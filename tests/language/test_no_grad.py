@@ -246,6 +246,7 @@ def test_a_gradient_written_into_what_shares_memory_is_refused(written: str) -> 
         "y.data.copy_(w * 2)",
         "y.detach()[0].mul_(0.5).add_(w[0])",
         "for i in range(2):\n        y.detach()[i] = w[i] * y[0]",
+        "z = y.detach()\n    s = w\n    for i in range(2):\n        s = s * z[i:][0]\n    z.mul_(s)",
         "z = y.detach()\n    v = z[1:]\n    s = z + w\n    v += s[1:]\n    y = y * s",
     ],
 )
