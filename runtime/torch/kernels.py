@@ -18,7 +18,7 @@ from ...compiler.analysis.draws import runs_any
 from ...compiler.autodiff import Gradient
 from ...compiler.fusion.fuse import Unfusable, Unrepeatable, kernel_gradient
 from ...compiler.fusion.seeds import open_inputs
-from ...compiler.fusion.unasked import float_key, open_seeds
+from ...compiler.fusion.unasked import float_key, is_unasked, open_seeds
 from ...compiler.ir.graph import Graph
 from ...compiler.ops.registry import Trait
 from ...compiler.shapes.propagate import ShapeError
@@ -172,8 +172,11 @@ class KernelPrograms:
 _PROGRAMS: WeakKeyDictionary[CompiledGraph, KernelPrograms] = WeakKeyDictionary()
 
 
-def kernel_program(program: CompiledGraph, values: Sequence[Any], key: PatternKey) -> CompiledGraph:
-    """The program for values of these shapes, to be differentiated for a key: of any floats where that can be.
+def kernel_program(
+    program: CompiledGraph, values: Sequence[Any], key: PatternKey, *, any_floats: bool = False
+) -> CompiledGraph:
+    """The program for values of these shapes, to be differentiated for a key: of any floats where that can be, and with
+    `any_floats` only so.
 
     Where control flow depends on elements, the program itself: it runs op by op, and what is wrong with the data comes
     up where it runs.
@@ -182,7 +185,9 @@ def kernel_program(program: CompiledGraph, values: Sequence[Any], key: PatternKe
     if programs is None:
         programs = _PROGRAMS.setdefault(program, KernelPrograms(program))
     values = open_seeds(values, programs.open)
-    for settled in (False, True):
+    if any_floats and any(map(_is_asked, values)):
+        return program
+    for settled in (False,) if any_floats else (False, True):
         if settled and not any(isinstance(value, float) for value in values):
             break
         found = programs.find(program, values, settled, key)
@@ -208,6 +213,13 @@ def _gradient_for(program: CompiledGraph, arguments: Sequence[Any], key: Pattern
             if runs_any(graph, Trait.RANDOM | Trait.SIDE_EFFECT):
                 raise
             return kernel_gradient(graph, arguments, wanted, once=True), False
+
+
+def _is_asked(value: Any) -> bool:
+    """Whether it is a float, or has one, with a program of its own. Lists nest as types do, so this recurses."""
+    if isinstance(value, list):
+        return any(map(_is_asked, value))
+    return isinstance(value, float) and not is_unasked(value, settled=False)
 
 
 def _key(value: Any, settled: bool) -> Hashable:

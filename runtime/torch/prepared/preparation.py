@@ -50,7 +50,9 @@ def prepare(
         if program.marks and (device != "cpu" or not all(map(_is_one, program.marks.values()))):
             return None
     by_kernels = device != "cpu" or runs_c()
-    step = step_of(kernel_program(program, values, key) if by_kernels else program, key) if records else None
+    # What is prepared is found again for other floats in these places.
+    found = kernel_program(program, values, key, any_floats=True) if records and by_kernels else program
+    step = step_of(found, key) if records else None
     if (step is None or not step.input_vjps) and has_lists and device == "cpu":
         return None
     if program.marks and (step is None or not step.input_vjps):

@@ -8,17 +8,25 @@ static PyObject *name_recorded, *name_gradients, *name_call, *name_given, *name_
 
 /* --- a node --- */
 
+/* Whether an output is None: what a branch that was not taken would have kept. */
+static int is_none_of(PyObject *row, Py_ssize_t place)
+{
+    return place < PySequence_Fast_GET_SIZE(row) && PySequence_Fast_GET_ITEM(row, place) == Py_None;
+}
+
 /* The outputs that have no gradient, a tuple. */
 static PyObject *without_gradient(const Prepared *self, PyObject *results, PyObject *row)
 {
     Py_ssize_t at[self->without.count + self->marked.count + 1];
-    Places places = {self->without.count, at};
-    memcpy(at, self->without.at, (size_t)self->without.count * sizeof *at);
+    Places places = {0, at};
+    for (Py_ssize_t i = 0; i < self->without.count; ++i) {
+        if (!is_none_of(row, self->without.at[i])) at[places.count++] = self->without.at[i];
+    }
     for (Py_ssize_t i = 0; i < self->marked.count; ++i) {
         const Py_ssize_t mark = i < self->marks.count ? self->marks.at[i] : PyList_GET_SIZE(results);
         const int has_one = mark < PyList_GET_SIZE(results) ? PyObject_IsTrue(PyList_GET_ITEM(results, mark)) : -1;
         if (has_one < 0) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "a row is shorter than it was");
-        if (!has_one) at[places.count++] = self->marked.at[i];
+        if (!has_one && !is_none_of(row, self->marked.at[i])) at[places.count++] = self->marked.at[i];
     }
     return TAKEN(row, &places);
 }

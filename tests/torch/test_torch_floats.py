@@ -1,0 +1,64 @@
+"""Floats that change from call to call, on tensors that require a gradient: what was prepared for some takes others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import gradscript as gs
+import pytest
+import torch
+from amounts import some_of
+from torch.nn import functional as F  # noqa: N812 - its usual name
+
+EXPRESSIONS = [
+    "F.celu(x, p)",
+    "F.elu(x, p)",
+    "F.leaky_relu(x, p)",
+    "F.hardtanh(x, -p - 1, p)",
+    "F.softshrink(x, p)",
+    "F.softplus(x, p)",
+    "F.threshold(x, p, p * 2)",
+    "F.huber_loss(x, x * x, delta=p)",
+    "F.smooth_l1_loss(x, x * x, beta=p)",
+    "F.cross_entropy(x.unsqueeze(0), (x[:1] * 0).long(), label_smoothing=min(p, 1.0))",
+    "F.layer_norm(x, [6], eps=p)",
+    "F.normalize(x, dim=0, eps=p)",
+    "F.pad(x, [1, 1], value=p).exp()",
+    "F.dropout(x, 0.0) * p",
+    "torch.quantile(x, min(p, 1.0))",
+    "torch.renorm(x.unsqueeze(0), 2, 0, p)",
+    "torch.logit(x.sigmoid(), p * 0.01)",
+    "torch.addcmul(x, x, x, value=p)",
+    "torch.where(x > p, x * x, p * x)",
+    "torch.linspace(0, p, 6, dtype=x.dtype) * x",
+    "x.norm(p) + x.clamp(max=p).sum()",
+    "x * int(p * 4) + x * round(p)",
+    "x * (p if p > 0.4 else 2.0)",
+    "x * float(str(p)[:3])",
+]
+
+
+@pytest.mark.parametrize("expression", some_of(EXPRESSIONS))
+def test_floats_of_later_calls_count(expression: str) -> None:
+    """Some programs are made for the very floats, as where an op refuses some."""
+    ours = gs.CompilationUnit(f"def f(x, p: float):\n    return {expression}\n").f
+    eager = eval(f"lambda x, p: {expression}", {"torch": torch, "F": F})
+    with gs.settings.backend("c"):
+        for p in (0.5, 0.5, 0.25, 1.5, 0.75, 0.5, 0.125):
+            found, wanted = _with_gradient(ours, p), _with_gradient(eager, p)
+            torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_a_float_beyond_single_precision_is_not_kept_for_others() -> None:
+    unit = gs.CompilationUnit("def f(x, p: float):\n    return x * p + x.sin()\n")
+    with gs.settings.backend("c"):
+        for p in (1e39, 1e39, 0.5, 1e39, 2.0):
+            found, wanted = _with_gradient(unit.f, p), _with_gradient(lambda x, p: x * p + x.sin(), p)
+            torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+def _with_gradient(function: Callable[..., torch.Tensor], p: float) -> tuple[torch.Tensor, torch.Tensor]:
+    x = torch.tensor([0.3, -1.2, 2.0, 0.7, -0.4, 1.6], dtype=torch.float64, requires_grad=True)
+    result = function(x, p)
+    (gradient,) = torch.autograd.grad(result.sum(), x)
+    return result.detach(), gradient
