@@ -8,7 +8,7 @@ from typing import Any
 from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.kinds import handed_to, is_loop, sources
-from ..ir.node import RETURN, Node, Value, enclosing_blocks
+from ..ir.node import Node, Value, enclosing_blocks
 from ..ir.rewrite import CONSTANT, replace_by_constant, replace_node, splice
 from ..ir.structure import constant_fits
 from ..ops.meta import UNKNOWN, Meta, is_defined, is_known
@@ -21,17 +21,6 @@ from ..types.types import BOOL, UNDEFINED, TensorType, Type, is_subtype, is_tens
 
 _CONDITIONS = {"prim::If": 0, "prim::Loop": 1}
 """Which input decides what runs."""
-_TO_A_SIZE = frozenset(
-    (
-        "aten::sum_to_size",
-        "aten::_grad_sum_to_size",
-        "aten::reshape",
-        "aten::view",
-        "aten::expand",
-        "aten::broadcast_to",
-    )
-)
-"""Ops that bring a tensor to a size, and give one that has it as it is. Formulas ask for it in each round."""
 MAX_ROUNDS = 4
 """A decided branch may decide others, and each round decides what the one before uncovered."""
 
@@ -162,11 +151,6 @@ def _write(graph: Graph, known: Mapping[Value, Any], all_defined: bool) -> bool:
             changed |= all_defined and _fill(node, [known.get(value, UNKNOWN) for value in node.inputs])
         elif node.kind == "prim::AutogradAdd" and isinstance(known.get(node.output), list):
             changed |= all_defined and _add_lists(node, [known.get(value, UNKNOWN) for value in node.inputs])
-        elif node.kind in _TO_A_SIZE and _keeps_size(node, known):
-            # What it is called is a formula's name for it, and not what it is.
-            node.output.replace_uses_with(node.inputs[0])
-            node.destroy()
-            changed = True
         elif _may_fold(node, all_defined) and node.output in known:
             changed |= _fold(node, known[node.output])
     _keep_what_fits(before)
@@ -286,19 +270,6 @@ def _settle_type(value: Value, known: Any) -> None:
     # Most are settled already, and asking is quicker than making a type.
     if type.dtype is not known.dtype or type.rank != known.rank:
         value.type = TensorType(known.dtype, known.rank, type.requires_grad)
-
-
-def _keeps_size(node: Node, known: Mapping[Value, Any]) -> bool:
-    """Whether a tensor has already the size that it is brought to. Of open sizes nothing is asked, which would hold
-    them to the answer; results stay, which are to be tensors of their own."""
-    given, found = known.get(node.inputs[0]), known.get(node.output)
-    if not isinstance(given, Meta) or not isinstance(found, Meta) or given.rank != found.rank:
-        return False
-    if not all(type(size) is int for size in (*given.shape, *found.shape)):
-        return False
-    if given != found or not is_subtype(node.inputs[0].type, node.output.type):
-        return False
-    return all(use.user.kind != RETURN for use in node.output.uses)
 
 
 def _may_fold(node: Node, all_defined: bool) -> bool:
