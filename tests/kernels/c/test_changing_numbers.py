@@ -1,8 +1,9 @@
-"""Floats that change from call to call, on tensors that require a gradient: what was prepared for some takes others."""
+"""Numbers that change from call to call, on tensors that require a gradient: what was prepared takes others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import gradscript as gs
 import pytest
@@ -57,7 +58,18 @@ def test_a_float_beyond_single_precision_is_not_kept_for_others() -> None:
             torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 
 
-def _with_gradient(function: Callable[..., torch.Tensor], p: float) -> tuple[torch.Tensor, torch.Tensor]:
+@pytest.mark.parametrize("type", ["List[int]", "List[float]"])
+def test_numbers_in_lists_of_later_calls_count(type: str) -> None:
+    """Once a list of launches is there, too, which the third like call in a row has."""
+    unit = gs.CompilationUnit(f"def f(x, p: {type}):\n    return x * p[0] + x.sin()\n")
+    some, others = ([2, 3], [3, 2]) if type == "List[int]" else ([0.5, 1.0], [0.25, 2.0])
+    with gs.settings.backend("c"):
+        for p in (some, some, others, some, some, some, others, others):
+            found, wanted = _with_gradient(unit.f, p), _with_gradient(lambda x, p: x * p[0] + x.sin(), p)
+            torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+def _with_gradient(function: Callable[..., torch.Tensor], p: Any) -> tuple[torch.Tensor, torch.Tensor]:
     x = torch.tensor([0.3, -1.2, 2.0, 0.7, -0.4, 1.6], dtype=torch.float64, requires_grad=True)
     result = function(x, p)
     (gradient,) = torch.autograd.grad(result.sum(), x)
