@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from operator import index
 from typing import TypeAlias
 
 from .arrays import Array
@@ -12,11 +13,14 @@ Dims: TypeAlias = Sequence[int] | int | None
 
 
 def wrap_dim(dim: int, rank: int) -> int:
-    """A dimension in [0, rank); IndexError outside [-rank, rank), where a 0-d tensor counts as 1-d."""
+    """A dimension in [0, rank); IndexError outside [-rank, rank), where a 0-d tensor counts as 1-d.
+
+    Of an open number it is the one at hand: what looks it up, in a set among others, would not note what was asked.
+    """
     bound = max(rank, 1)
     if not -bound <= dim < bound:
         raise IndexError(f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})")
-    return dim % bound
+    return index(dim) % bound
 
 
 def wrap_dims(dims: Sequence[int], rank: int) -> tuple[int, ...]:

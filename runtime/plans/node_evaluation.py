@@ -9,6 +9,7 @@ from ...compiler.ir.node import Node, Value
 from ...compiler.ops.registry import OPS, Op
 from ...compiler.ops.typed import CONDITION, TENSOR, Typed, typed_evaluation
 from ...compiler.types.dtypes import BOOL, DType
+from ...compiler.types.open_sizes import is_open
 from ...compiler.types.types import TensorType
 from .operations import STRUCTURAL, NodeFunction
 
@@ -33,11 +34,12 @@ def evaluation_of(node: Node) -> tuple[NodeFunction, Sequence[int]]:
 
 
 def is_left_out(value: Value, default: object) -> bool:
-    """Whether an operand is a constant that is the default; True is not 1."""
+    """Whether an operand is a constant that is the default; True is not 1. A size that is open never is: others may
+    stand in its place later."""
     if value.node.kind != "prim::Constant":
         return False
     given = value.node.attr("value")
-    return bool(given == default) and isinstance(given, bool) == isinstance(default, bool)
+    return not is_open(given) and bool(given == default) and isinstance(given, bool) == isinstance(default, bool)
 
 
 def _typed(op: Op, node: Node) -> Typed | None:
@@ -52,7 +54,10 @@ def _typed(op: Op, node: Node) -> Typed | None:
             arguments.append(TENSOR)
             dtypes.add(type.dtype)
         elif value.node.kind == "prim::Constant" and not isinstance(type, TensorType):
-            arguments.append(value.node.attr("value"))
+            if is_open(given := value.node.attr("value")):
+                # A function is made of the numbers, and another run has others.
+                return None
+            arguments.append(given)
         else:
             return None
     dtype = dtypes.pop() if len(dtypes) == 1 else None

@@ -154,6 +154,9 @@ class CGraph:
             return None
         found = self._found(open_seeds(flat, self._open), settled=False)
         if isinstance(found, CProgram):
+            if any(width is None and isinstance(value, list) for width, value in zip(found.widths, flat, strict=True)):
+                # A list of numbers is one value of the program, which a row of tensors has no place for.
+                return None
             return self._lists.setdefault(found, list_of_program(found, self._open))
         return None if found is None else found.listed
 

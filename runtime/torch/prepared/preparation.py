@@ -69,9 +69,7 @@ def prepare(
     if is_nested and program.marks:
         return None
     if device == "cpu" and is_nested:
-        # A list of launches has the numbers of a list in it.
-        is_listed = lists_run() and not owns and not any(map(_has_numbers, values))
-        return ListCall(device, step, step.listed_run(), rest) if is_listed else None
+        return ListCall(device, step, step.listed_run(), rest) if lists_run() and not owns else None
     fixed = step.array_run(values, in_order=owns) if device == "cpu" else step.on(device).fixed(values)
     if fixed is None:
         return None
@@ -104,11 +102,6 @@ def _prepared_plainly(
 def _is_one(mark: ResultMark) -> bool:
     """Whether it is for a whole result."""
     return not isinstance(mark, tuple)
-
-
-def _has_numbers(value: Any) -> bool:
-    """Whether it is a list with ints, bools or text among its elements. Lists nest as types do, so this recurses."""
-    return type(value) is list and any(type(item) in (int, bool, str) or _has_numbers(item) for item in value)
 
 
 def _is_as_given(value: Any, arg: Any) -> bool:

@@ -74,3 +74,27 @@ def _with_gradient(function: Callable[..., torch.Tensor], p: Any) -> tuple[torch
     result = function(x, p)
     (gradient,) = torch.autograd.grad(result.sum(), x)
     return result.detach(), gradient
+
+
+# What is planned for a class of sizes is there from the third size on.
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = x\n    if bool(x.sum() > 0):\n        y = x * x.size(0)",
+        "l = [x.size(0), 2]\n    y = x\n    if bool(x.sum() > 0):\n        y = x / l[0] + l[1]",
+        "y = x\n    while bool(y.sum() < 100):\n        y = y * 1.5 + x.numel()",
+        "y = x.unsqueeze(1).repeat(1, 2).flip((x.size(0) // 2) % 2) / 4.0",
+    ],
+)
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+def test_sizes_of_later_calls_count(body: str, backend: str) -> None:
+    text = f"def f(x):\n    {body}\n    return y\n"
+    ours = gs.CompilationUnit(text).f
+    scope: dict[str, Any] = {}
+    exec(text, scope)
+    with gs.settings.backend(backend):
+        for size in (3, 4, 5, 6, 7, 3, 8):
+            x = torch.arange(1.0, size + 1, dtype=torch.float64)
+            wanted = scope["f"](x)
+            torch.testing.assert_close(torch.as_tensor(ours(x.numpy())), wanted)
+            torch.testing.assert_close(ours(x.clone().requires_grad_()).detach(), wanted)
