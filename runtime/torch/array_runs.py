@@ -136,7 +136,7 @@ class ArrayRun:
         These may add up in another order, and what calls give is to be the same from the first on.
         """
         if self._plan is None and not self._has_run and self._executor.has_kernels:
-            self._enter(self.arrays(values))
+            on_tensors(self._enter, self.arrays(values))
         return self.is_torchs
 
     def _shares(self, results: Sequence[Any]) -> bool:

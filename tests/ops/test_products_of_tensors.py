@@ -237,5 +237,6 @@ def test_without_one_numpy_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "blas", lambda: None)
     function, (x, w, b) = gs.CompilationUnit(SOURCE).layer, _inputs()
     wanted = torch.tanh(torch.nn.functional.linear(x, w, b)) @ w
-    torch.testing.assert_close(function(x, w, b), wanted)
+    # Of 190 and 210 terms of size 1, added up in another order.
+    torch.testing.assert_close(function(x, w, b), wanted, rtol=1e-5, atol=1e-4)
     assert libraries._CHOSEN.get() is None

@@ -152,6 +152,8 @@ def _triangle(is_lower: bool) -> Callable[..., Array]:
     """The places of a triangle, row by row; no row is looked at that holds none."""
 
     def evaluate(row: int, col: int, offset: int, dtype: int | None, *options: object) -> Array:
+        if row < 0 or col < 0:
+            raise RuntimeError(f"rows and columns must not be negative, but are {row} and {col}")
         rows = range(max(0, -offset), row) if is_lower else range(min(row, col - offset))
         if not col:
             rows = range(0)
@@ -225,17 +227,26 @@ def _of_numbers(*names: str) -> Callable[[Arguments], DType]:
     return rule
 
 
+def _not_negative(a: Arguments, name: str) -> int:
+    """A size that is an argument."""
+    found: int = a[name]
+    if found < 0:
+        raise RuntimeError(f"{a.schema.base_name}: {name} must not be negative, but is {found}")
+    return found
+
+
 def _steps_shape(a: Arguments) -> Shape:
-    return (a["steps"],)
+    return (_not_negative(a, "steps"),)
 
 
 def _eye_shape(a: Arguments) -> Shape:
-    return a["n"], a.get("m", a["n"])
+    n = _not_negative(a, "n")
+    return n, n if a.get("m") is None else _not_negative(a, "m")
 
 
 def _triangle_shape(a: Arguments) -> Shape:
     """One column for each element of the triangle."""
-    rows, columns, offset = a["row"], a["col"], a["offset"]
+    rows, columns, offset = _not_negative(a, "row"), _not_negative(a, "col"), a["offset"]
     if a.schema.base_name == "tril_indices":
         return 2, _below(rows, columns, offset)
     return 2, rows * columns - _below(rows, columns, offset - 1)

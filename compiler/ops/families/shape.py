@@ -190,7 +190,12 @@ def _unfold(self: Array, dimension: int, size: int, step: int) -> Array:
         raise RuntimeError(f"unfold: no windows of size {size}, step {step} in dimension {axis} of shape {self.shape}")
     if self.ndim == 0:
         return whole[:size]
-    windows = np.lib.stride_tricks.sliding_window_view(whole, size, axis) if size else whole[..., None][..., :0]
+    if size:
+        windows = np.lib.stride_tricks.sliding_window_view(whole, size, axis)
+    else:
+        # Windows of no element stand before each element, and behind the last.
+        count = [n + (i == axis) for i, n in enumerate(whole.shape)]
+        windows = np.broadcast_to(whole.reshape(-1)[:0], [*count, 0])
     return windows[along(axis, slice(None, None, step))]
 
 

@@ -107,6 +107,8 @@ def tensordot(a: Arguments) -> Shape:
 
 def tensordot_last(a: Arguments) -> Shape:
     left, right, count = a.at(0), a.at(1), a["dims"]
+    if not 0 <= count <= min(len(left), len(right)):
+        raise RuntimeError(f"tensordot: {count} dimensions of {list(left)} and {list(right)} cannot be contracted")
     return _contracted(left, right, list(range(len(left) - count, len(left))), list(range(count)))
 
 

@@ -249,6 +249,8 @@ def _tensordot(self: Array, other: Array, dims_self: Sequence[int], dims_other: 
 
 
 def _tensordot_int(self: Array, other: Array, dims: int) -> Array:
+    if dims < 0:
+        raise RuntimeError(f"tensordot: as many dimensions as are contracted must not be negative, but are {dims}")
     return _tensordot(self, other, range(self.ndim - dims, self.ndim), range(dims))
 
 

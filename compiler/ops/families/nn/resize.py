@@ -74,6 +74,8 @@ def resized(
         raise ValueError("interpolate: only one of size or scale_factor should be defined")
     if size is not None:
         sizes = exactly(size, rank)
+        if any(new < 0 for new in sizes):
+            raise RuntimeError(f"interpolate: sizes must not be negative, but are {list(sizes)}")
         return [(new, old / new if new else 0.0) for old, new in zip(spatial, sizes, strict=True)]
     given = [float(scales)] * rank if isinstance(scales, int | float) else [float(s) for s in scales or ()]
     if len(given) != rank:
@@ -201,11 +203,17 @@ def _im2col(self: Array, kernel_size: Extent, dilation: Extent, padding: Extent,
     if self.ndim not in (3, 4):
         raise RuntimeError(f"unfold: expected 3 or 4 dimensions, but the shape is {self.shape}")
     refuse_whole_numbers("unfold", self, but=[BOOL])
+    _require_windows(kernel)
     batch = self if self.ndim == 4 else self[None]
     view = windows(constant_pad(batch, [pad[1], pad[1], pad[0], pad[0]], 0), kernel, steps, spread)
     places = prod(view.shape[2:4])
     columns = view.transpose(0, 1, 4, 5, 2, 3).reshape(len(batch), batch.shape[1] * prod(kernel), places)
     return columns if self.ndim == 4 else columns[0]
+
+
+def _require_windows(kernel: Sequence[int]) -> None:
+    if min(kernel) < 1:
+        raise RuntimeError(f"unfold: a window has one element at least, but the kernel size is {list(kernel)}")
 
 
 def _col2im(
@@ -242,6 +250,7 @@ def _im2col_shape(a: Arguments) -> Shape:
     """Windows as columns, each of as many rows as it has elements."""
     shape = a.shape("self")
     kernel, spread, pad, steps = (exactly(a[n], 2) for n in ("kernel_size", "dilation", "padding", "stride"))
+    _require_windows(kernel)
     places = window_shapes.window_counts(shape[-2:], [(p, p) for p in pad], kernel, steps, spread)
     return (*shape[:-3], shape[-3] * prod(kernel), prod(places))
 
