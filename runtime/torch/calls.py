@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
 from typing import Any
 from weakref import WeakSet
@@ -34,6 +34,8 @@ from .recorded.node import is_transformed, run_program
 from .tensors import TensorMemory, check_devices, checked, device_of, has_tangent, requires_grad
 from .tracing import refuse_tracers
 
+_top_hooks: Callable[[bool], Any] = torch._C._autograd._top_saved_tensors_default_hooks
+"""The hooks for saved tensors that are in force, or None."""
 MAX_PREPARED = 2048
 """Calls of one function; beyond, the one prepared first is dropped."""
 
@@ -102,7 +104,14 @@ class TorchCalls:
         results = self._recorded(values) if joins or device != "cpu" else self._run(values)
         if key is not None and key not in self._prepared and (device not in BY_OPS or device == "cpu"):
             prepared = self._prepare(device, args, values, key)
-            if prepared is not None and isinstance(prepared.fixed, ArrayRun) and prepared.fixed.meet(values):
+            # A checkpoint counts what its part saves, and runs it again: a second node would be too much.
+            is_watched = joins and _top_hooks(True) is not None
+            if (
+                prepared is not None
+                and isinstance(prepared.fixed, ArrayRun)
+                and prepared.fixed.meet(values)
+                and not is_watched
+            ):
                 return prepared(args)
         if device not in BY_OPS or (device == "cpu" and self._has_lists(args, key)):
             self._takes_lists = True

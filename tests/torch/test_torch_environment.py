@@ -59,6 +59,22 @@ def test_checkpoint(use_reentrant: bool) -> None:
     torch.testing.assert_close((x.grad, w.grad), plain)
 
 
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+def test_the_first_call_in_a_checkpoint_saves_what_the_next_ones_do(backend: str) -> None:
+    """Where data decides a branch, kernels in C are told by the first call how the next ones run."""
+    unit = gs.CompilationUnit("""
+def f(x, y):
+    if x.sum() > 0:
+        x = x * y
+    return x.sin()
+""")
+    x, y = draw(4).detach().abs().requires_grad_(), draw(4, seed=1)
+    with gs.settings.backend(backend):
+        for _ in range(3):
+            found = torch.autograd.grad(checkpoint(unit.f, x, y, use_reentrant=False).sum(), [x, y])
+            torch.testing.assert_close(found, torch.autograd.grad((x * y).sin().sum(), [x, y]))
+
+
 def test_save_on_cpu() -> None:
     x, w = draw(2, 3), draw(2, 3, seed=1)
     with torch.autograd.graph.save_on_cpu():

@@ -107,3 +107,23 @@ def test_sizes_that_a_backward_asks_for_are_no_work() -> None:
         result.sum().backward()
     assert forward == 2 * 2 * 6 * 4 * 3
     assert counter.get_total_flops() == 3 * forward
+
+
+def test_a_list_that_requires_no_gradient_gets_none() -> None:
+    """Torch takes None for a tensor that an op leaves out, and for no list."""
+    unit = gs.CompilationUnit("""
+def summed(x, xs: List[Tensor]):
+    for y in xs:
+        x = x + y
+    return [x * x, x * 2]
+""")
+    op = gs.torch_op(unit.summed, "op_saved::summed")
+    for count, required in ((0, ()), (1, ()), (2, (1,)), (2, (0, 1))):
+        x, xs = positive(3).requires_grad_(), [positive(3).requires_grad_(i in required) for i in range(count)]
+        wanted = [x, *(y for y in xs if y.requires_grad)]
+        for create_graph in (False, True):
+            found = torch.autograd.grad(op(x, xs)[0].exp().sum(), wanted, create_graph=create_graph)
+            expected = torch.autograd.grad(((x + sum(xs)) ** 2).exp().sum(), wanted, create_graph=create_graph)
+            torch.testing.assert_close(found, expected)
+        found, expected = [torch.autograd.grad([g.sum() for g in first], wanted) for first in (found, expected)]
+        torch.testing.assert_close(found, expected)

@@ -177,21 +177,25 @@ class Halves:
     def backward_fake(self, arguments: Sequence[Any]) -> list[Any]:
         vjps, inputs, _, _, mask = self.parted(arguments)
         _, defined = self._program(vjps, inputs, mask)
-        wanted = self.wanted
-        return [each([inputs[i]], _blank)[0] if n in defined else None for n, i in enumerate(wanted)]
+        pairs = enumerate(zip(self.wanted, self._not_there(), strict=True))
+        return [each([inputs[i]], _blank)[0] if n in defined else none for n, (i, none) in pairs]
 
     # --- how gradients are computed ---
 
     def gradients_by(self, run: HalfRun, arguments: Sequence[Any]) -> list[Any]:
         vjps, inputs, kept, seed, mask = self.parted(arguments)
         program, defined = self._program(vjps, inputs, mask)
-        row: list[Any] = [None] * len(self.wanted)
+        row = self._not_there()
         if defined:
             captures = self._captures(run, inputs, kept, seed)
             for place, result in zip(defined, run(program, [*vjps, *captures]), strict=True):
                 argument = self.wanted[place]
                 row[place] = self._fitted(argument, result, inputs[argument])
         return row
+
+    def _not_there(self) -> list[Any]:
+        """Of gradients that nobody wants, or that did not come: torch takes None for a tensor, and for no list."""
+        return [[] if _is_list(self.inputs[i].type) else None for i in self.wanted]
 
     def parted(self, arguments: Sequence[Any]) -> tuple[list[Any], dict[int, Any], dict[int, Any], Any, list[bool]]:
         """Gradients of all that the backward takes some of, inputs and kept outputs of f by number, seed and mask."""

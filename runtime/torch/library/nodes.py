@@ -180,7 +180,8 @@ def _vjp(layout: NestedPlaces, given: Sequence[Any]) -> Any:
 def _spread(layout: NestedPlaces, result: Any, row: list[Any]) -> None:
     if type(layout) is TensorPlace:
         row[layout] = result
-    elif isinstance(layout, list) and result is not None:
+    elif isinstance(layout, list) and result:
+        # Where none of a list was wanted, the op gives an empty one.
         for item, gradient in zip(layout, result, strict=True):
             _spread(item, gradient, row)
 
