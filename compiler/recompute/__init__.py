@@ -6,6 +6,7 @@ storage       which values share memory, and what it costs to keep one
 problem       what is decided on: the values that the backward uses or could recompute from
 mirror        regions between heavy nodes, in the manner of MXNet's gradient pass
 min_cut       what to keep as a minimum cut of bytes and prices
+flow          the greatest flow behind it
 prices        what it costs to run a node again
 checkpoints   what lives across a few places of the program
 segments      loops that keep their state now and then

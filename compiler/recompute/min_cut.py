@@ -18,20 +18,16 @@ partitioner applies it to joint graphs; prices on nodes make recomputation itsel
 
 from __future__ import annotations
 
-from collections import deque
-from functools import reduce
-from math import gcd
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ...lang.light_dataclasses import dataclass, field
 from ..ir.node import Node, Value
 from ..types.open_sizes import at_hand
+from .flow import greatest_flow
 from .prices import SCALE, price
 from .problem import Problem
 
 Arc: TypeAlias = tuple[int, int]
-_LIMIT = 2**31 - 2
-"""The solver's integers have 32 bits."""
 _FINEST, _COARSEST = 6, 24
 """A budget weighs bytes by powers of two from 2**-6 to 2**24."""
 
@@ -55,57 +51,12 @@ class Network:
 
     def sink_side(self) -> set[int]:
         """The vertices on the sink's side of a minimum cut, as few as there can be. ValueError if none is finite."""
-        finite, bound = _in_range({edge: at_hand(c) for edge, c in self.edges.items() if c is not None})
-        flow, sink_side = _solve(self.count, {edge: finite.get(edge, bound) for edge in self.edges})
+        finite = {edge: at_hand(c) for edge, c in self.edges.items() if c is not None}
+        bound = sum(finite.values()) + 1
+        flow, sink_side = greatest_flow(self.count, {edge: finite.get(edge, bound) for edge in self.edges})
         if flow >= bound:
             raise ValueError("every cut has an edge without bound")
         return sink_side
-
-
-def _in_range(capacities: dict[Arc, int]) -> tuple[dict[Arc, int], int]:
-    """Capacities that the solver can hold, and one that is more than all of them together.
-
-    They are divided by what they have in common, and rounded up only if that is too little: right then to one part in
-    2**31 of their sum per edge.
-    """
-    common = reduce(gcd, capacities.values(), 0) or 1
-    scaled = {edge: c // common for edge, c in capacities.items()}
-    total = sum(scaled.values())
-    if total >= _LIMIT:
-        shrink = -(-total // (_LIMIT - len(scaled) - 1))
-        scaled = {edge: -(-c // shrink) for edge, c in scaled.items()}
-    return scaled, sum(scaled.values()) + 1
-
-
-def _solve(count: int, capacities: dict[Arc, int]) -> tuple[int, set[int]]:
-    """The greatest flow, and the vertices from which the sink can still be reached."""
-    import numpy as np
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import maximum_flow
-
-    if not capacities:
-        return 0, {1}
-    tails, heads = zip(*capacities, strict=True)
-    data = np.fromiter(capacities.values(), np.int32, len(capacities))
-    graph = csr_array((data, (np.array(tails, np.int32), np.array(heads, np.int32))), shape=(count, count))
-    found = maximum_flow(graph, 0, 1)
-    return int(found.flow_value), _reaching(1, (graph - found.flow).tocoo())
-
-
-def _reaching(sink: int, residual: Any) -> set[int]:
-    """The vertices from which the sink is reached by edges with capacity left."""
-    before: dict[int, list[int]] = {}
-    edges = zip(residual.row.tolist(), residual.col.tolist(), residual.data.tolist(), strict=True)
-    for tail, head, capacity in edges:
-        if capacity > 0:
-            before.setdefault(head, []).append(tail)
-    found, queue = {sink}, deque([sink])
-    while queue:
-        for tail in before.get(queue.popleft(), ()):
-            if tail not in found:
-                found.add(tail)
-                queue.append(tail)
-    return found
 
 
 def minimum_cut(problem: Problem, byte_weight: int = SCALE, price_weight: int = 1) -> set[Value]:

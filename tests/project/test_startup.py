@@ -53,6 +53,13 @@ def test_declaring_every_op_loads_no_numbers() -> None:
     assert not loaded_by("from gradscript.compiler.ops import OPS; OPS.load()") & {"numpy", "ml_dtypes", "scipy"}
 
 
+def test_a_first_plan_loads_no_solver() -> None:
+    """For networks of tens of vertices scipy's took longer to import than all else that a first call does."""
+    plan = "import numpy; unit.f.kernels(numpy.ones((8, 64), numpy.float32))"
+    unit = "import gradscript; unit = gradscript.CompilationUnit('def f(x):\\n    return torch.tanh(x).softmax(-1)\\n')"
+    assert not loaded_by(f"{unit}; {plan}") & {"scipy", "torch"}
+
+
 def test_the_command_says_its_version_without_the_compiler() -> None:
     code = "from gradscript.authoring.cli.main import main; main(['--version'], standalone_mode=False)"
     loaded = loaded_by(code)
