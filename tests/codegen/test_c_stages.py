@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import gradscript as gs
 import numpy as np
 import pytest
 from amounts import some_of
 from c_kernel_running import CASES, assert_as_meant, with_text
 from gradscript.compiler.codegen.c import stages
+from gradscript.compiler.codegen.c.math import IN_STAGES
 from gradscript.compiler.codegen.c.module import emit_function
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.scheduling.collapse import collapse_axes
 from gradscript.compiler.scheduling.cpu import split_for_cpu
-from gradscript.runtime.kernels.c.compiler import compiler
+from gradscript.runtime.kernels.c.compiler import Compiler, compiler
+from gradscript.runtime.kernels.failure import KernelFailure
 from kernel_cases import Case
 
 SOURCE = """
@@ -65,6 +69,21 @@ def test_no_bit_depends_on_stages(size: int, dtype: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(stages, "DEEPEST", 1e9)
     for staged, plain in zip(found, _passes(x, y), strict=True):
         np.testing.assert_array_equal(staged, plain)
+
+
+def test_gcc_is_told_of_loops_in_stages_alone(tmp_path: Path) -> None:
+    """What it would write of short loops is what rows are quick by."""
+    recorder = tmp_path / "cc"
+    recorder.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {tmp_path}/options\nexit 1\n")
+    recorder.chmod(0o755)
+    unit = gs.CompilationUnit(SOURCE + "\ndef g(x, y):\n    return torch.softmax(torch.tanh(x) * y, -1)\n")
+    x = np.ones((64, 1000), np.float32)
+    for function, is_told in ((unit.f, True), (unit.g, False)):
+        text = function.kernels(x, x).c.forward
+        assert text.startswith(IN_STAGES) == is_told
+        with pytest.raises(KernelFailure):
+            Compiler((str(recorder),), "").build(text)
+        assert ("--param=vect-epilogues-nomask=0" in (tmp_path / "options").read_text().split()) == is_told
 
 
 @pytest.mark.parametrize("deepest", [0.0, 1.2])

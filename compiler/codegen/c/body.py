@@ -36,6 +36,7 @@ class CBody(CReductions):
 
     def __init__(self, kernel: Kernel, nest: Nest, names: Names, positions: CPositions, passed: dict[str, str]) -> None:
         super().__init__(kernel, nest, names, positions, passed)
+        self._staged = self._at_once = 0
         loops = [item for item in items_of(nest.items) if isinstance(item, AxisLoop)]
         self.blocks = {id(loop): self._blocks_of(loop) for loop in loops}
         self._leave_unlike(loops)
@@ -45,6 +46,11 @@ class CBody(CReductions):
                 self._in_lanes |= dict.fromkeys(blocks.sums, blocks.lanes)
                 if blocks.has_masks and not blocks.is_whole:
                     positions.lanes[loop.axis] = blocks.lanes
+
+    @property
+    def is_in_stages(self) -> bool:
+        """Whether all innermost loops that were written are in stages."""
+        return self._staged > 0 and not self._at_once
 
     def _leave_unlike(self, loops: Sequence[AxisLoop]) -> None:
         """Leave loops as they are that add up what another one adds up anew without lanes, or with others."""
@@ -141,6 +147,7 @@ class CBody(CReductions):
             lines += self._draw(statement, loop.axis, start, stop, together)
         for angle, (dtype, needed) in angles.items():
             lines += self._reduce_angle(angle, dtype, needed, loop, (start, stop))
+        self._staged += bool(stages)
         lines += self._in_stages(loop, stages, start, stop) if stages else self._plain_turns(loop, start, stop)
         self._drawn.clear()
         self._angles.clear()
@@ -209,6 +216,7 @@ class CBody(CReductions):
 
     def _plain_turns(self, loop: AxisLoop, first: str, end: str) -> list[str]:
         blocks = self.blocks[id(loop)]
+        self._at_once += loop.is_innermost
         if blocks is not None:
             return self._in_blocks(loop, blocks, first, end)
         position = self.positions.axes[loop.axis]

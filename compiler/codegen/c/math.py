@@ -19,6 +19,9 @@ EXACT = ("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
 """What the text is compiled with: products and sums stay two roundings unless it says `fma`; nobody reads `errno` or
 the flags of floating-point exceptions. None of them changes a value."""
 
+IN_STAGES = "/* What is left behind the last whole vector is little here: it goes point by point. */"
+"""The first line of a module of which that is so, whose innermost loops are all long: compilers are told."""
+
 SUFFIXES = {FLOAT32: "f32", FLOAT64: "f64"}
 INLINE = "static inline __attribute__((always_inline))"
 """A loop around a call vectorises only where the callee is inlined, however long it is."""

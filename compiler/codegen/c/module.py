@@ -41,6 +41,7 @@ from ..text import Unsupported
 from .body import INDENT, CBody
 from .functions import function_texts
 from .helpers import HALVES, PRELUDE, mentioned, needs_halves, text_of
+from .math import IN_STAGES
 from .positions import CPositions
 from .primitives import KEPT, STORED, TYPES, supports
 
@@ -78,6 +79,8 @@ class CFunction:
     """Points of one program."""
     numbers: tuple[Number, ...] = ()
     """What is passed behind the sizes of the kernel."""
+    is_in_stages: bool = False
+    """Whether all its innermost loops are, each over as many points as there are in a piece."""
 
 
 def program_count(kernel: Kernel, schedule: CpuSchedule) -> int:
@@ -89,7 +92,8 @@ def emit_c(functions: Iterable[CFunction]) -> str:
     """The text of a module with some functions and what helpers they need."""
     functions = list(functions)
     helpers = _helper_texts(dict.fromkeys(h for f in functions for h in f.helpers))
-    parts = [PRELUDE]
+    parts = [IN_STAGES] if functions and all(f.is_in_stages for f in functions) else []
+    parts.append(PRELUDE)
     if needs_halves("\n".join([*helpers, *(f.text for f in functions)])):
         parts.append(HALVES)
     parts += [*helpers, *(f.text for f in functions)]
@@ -186,6 +190,7 @@ class _Function:
             self.schedule,
             points_of_program(self.kernel, self.schedule),
             tuple(self.positions.numbers),
+            self.body.is_in_stages,
         )
 
     def _comment(self) -> list[str]:

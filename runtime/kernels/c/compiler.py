@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from ....compiler.codegen.c.math import EXACT
+from ....compiler.codegen.c.math import EXACT, IN_STAGES
 from ....lang.light_dataclasses import dataclass
 from ..cache.folder import process_directory, unusable
 from ..failure import KernelFailure
@@ -35,6 +35,9 @@ _OF_GCC = ("-fno-thread-jumps", "-fno-tree-pre", "-fpeel-loops", "-fno-tree-loop
 """gcc makes branches of choices between constants and values, and numbers of comparisons that two ways lead to, which
 then are not made side by side: a relu of what a mask lets pass took eighteen times as long. zig refuses these options.
 Short loops are written out: of -O3, nothing else makes these texts quicker."""
+_OF_STAGES = ("--param=vect-epilogues-nomask=0", "--param=max-completely-peeled-insns=60")
+"""Of modules that have many long loops and no others. gcc writes what is behind the last vector of each in vectors of
+half the length, and what is behind those written out for each point: a third of what it took, and as quick without."""
 _ZIG = "ziglang"
 WITHOUT = "apt-get install gcc (Debian, Ubuntu), xcode-select --install (macOS), or pip install ziglang"
 """How to get a compiler."""
@@ -67,6 +70,7 @@ class Compiler:
     def _run(self, text: str, include: Sequence[str], target: Path, folder: Path, started: OnStart | None) -> None:
         folders = [f"-I{path}" for path in include]
         options = [option for option in flags() if option not in _OF_GCC or _ZIG not in self.command]
+        options += _OF_STAGES if _ZIG not in self.command and text.startswith(IN_STAGES) else ()
         command = [*self.command, *options, *folders, "-x", "c", "-", "-o", str(target), "-lm"]
         environment = {**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"}
         import signal
@@ -167,7 +171,7 @@ def _identity(path: str) -> str:
     """What changes when a compiler or the processor does, for which it compiles."""
     real = os.path.realpath(path)
     found = os.stat(real)
-    return "\n".join([real, str(found.st_size), str(found.st_mtime_ns), *flags(), _processor()])
+    return "\n".join([real, str(found.st_size), str(found.st_mtime_ns), *flags(), *_OF_STAGES, _processor()])
 
 
 @cache
