@@ -40,9 +40,18 @@ def far_reaching(
     for node in nodes:
         if not is_computed(node):
             continue
-        taken = frozenset[Value]().union(*(sources.get(value, {value}) for value in node.inputs))
         size = max(map(nbytes, node.outputs), default=0)
-        large = [value for value in taken if size and nbytes(value) >= size]
+        if not size:
+            sources.update(dict.fromkeys(node.outputs, frozenset[Value]()))
+            continue
+        taken: set[Value] = set()
+        for value in node.inputs:
+            before = sources.get(value)
+            if before is None:
+                taken.add(value)
+            else:
+                taken |= before
+        large = [value for value in taken if nbytes(value) >= size]
         if len(large) > most and is_worth(node):
             found.add(node)
             continue

@@ -131,6 +131,8 @@ class Backward:
     def _hoist_shapes(self, df: Graph) -> None:
         """Take the shapes of lists that are captured for zeros in them alone, so that no element is kept."""
         f = self.forward.graph
+        if not any(node.kind in _SHAPED for node in df.all_nodes()):
+            return
         zeros: dict[Value, list[Node]] = {}
         kept = {*f.outputs}
         for value, user in _uses(df):

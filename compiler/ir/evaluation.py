@@ -18,11 +18,10 @@ MAX_BITS = 64
 
 def evaluate_constants(node: Node) -> Any:
     """What an op gives on the constants that it is given, else NOT_CONSTANT: also where the evaluation raises."""
-    op = OPS.of(node.schema)
-    if op is None:
+    if len(node.outputs) != 1 or isinstance(node.outputs[0].type, TensorType):
         return NOT_CONSTANT
-    impure = op.has(Trait.RANDOM) or op.has(Trait.SIDE_EFFECT)
-    if impure or len(node.outputs) != 1 or isinstance(node.output.type, TensorType):
+    op = OPS.of(node.schema)
+    if op is None or op.has(Trait.RANDOM) or op.has(Trait.SIDE_EFFECT):
         return NOT_CONSTANT
     arguments = []
     for value in node.inputs:

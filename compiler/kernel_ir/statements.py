@@ -51,9 +51,12 @@ def indices(statement: Statement) -> list[Index]:
 
 def used_names(statement: Statement) -> list[str]:
     """The values and parameters that a statement uses, as operands or in indices; one that is used twice, twice."""
+    # Most statements by far are these.
+    if type(statement) is Compute:
+        return [operand for operand in statement.operands if type(operand) is str]
+    if type(statement) is Cast or type(statement) is Reduce:
+        return [statement.operand] if type(statement.operand) is str else []
     names = [operand for operand in operands(statement) if isinstance(operand, str)]
-    if isinstance(statement, Compute | Cast | Reduce):
-        return names
     for index in indices(statement):
         names += [atom.name for atom in index.atoms() if isinstance(atom, ValueAtom)]
     return names

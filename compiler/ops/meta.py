@@ -72,7 +72,9 @@ UNKNOWN = UnknownType()
 
 def is_known(value: Any) -> bool:
     """Whether no part of an abstract value is UNKNOWN."""
-    pending = [value]
+    if not isinstance(value, list | tuple | OpenList):
+        return value is not UNKNOWN
+    pending: list[Any] = [value]
     while pending:
         item = pending.pop()
         if item is UNKNOWN:

@@ -146,6 +146,9 @@ class Registry:
     def __init__(self) -> None:
         self._by_name: dict[str, list[Op]] = {}
         self._by_schema: dict[FunctionSchema, Op] = {}
+        # Passes ask it of each node: a method of Python's around it would take as long again.
+        self.of: Callable[[FunctionSchema | None], Op | None] = self._by_schema.get  # type: ignore[assignment]
+        """The op that declared a schema; None for functions and for nodes without one."""
         self._meant: dict[str, str] = {}
         self._asked: set[str] = set()
         self._loaded: set[str] = set()
@@ -205,10 +208,6 @@ class Registry:
         if name not in self._asked:
             self._ask(name)
         return self._by_name.get(name, ())
-
-    def of(self, schema: FunctionSchema | None) -> Op | None:
-        """The op that declared a schema; None for functions and for nodes without one."""
-        return self._by_schema.get(schema) if schema is not None else None
 
     def has(self, schema: FunctionSchema | None, traits: Trait) -> bool:
         """Whether the op that declared a schema has any of the traits; False where there is no such op."""

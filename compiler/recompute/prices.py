@@ -84,9 +84,7 @@ def is_fused(problem: Problem, node: Node) -> bool:
 
 def _users(problem: Problem, value: Value) -> Iterator[Node]:
     """The nodes of f that may run again, and those of df, that use a value, through views and out of branches."""
-    f, plain = problem.plain.f, problem.plain
-    inputs = plain.df.inputs[len(plain.input_vjps) + len(plain.captured_inputs) :]
-    stands_for = dict(zip(problem.wanted, inputs, strict=True))
+    f, stands_for = problem.plain.f, problem.stands_for
     stack, seen = [value], {value}
     while stack:
         current = stack.pop()

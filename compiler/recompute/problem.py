@@ -57,6 +57,12 @@ class Problem:
         return self.known is not None and not any(node.blocks for node in self.nodes)
 
     @cached_property
+    def stands_for(self) -> dict[Value, Value]:
+        """The inputs of df by what they are of f."""
+        inputs = self.plain.df.inputs[len(self.plain.input_vjps) + len(self.plain.captured_inputs) :]
+        return dict(zip(self.wanted, inputs, strict=True))
+
+    @cached_property
     def storages(self) -> Storages:
         """Memory of the values of f; inputs and real outputs live anyway."""
         f = self.plain.f

@@ -13,7 +13,8 @@ beginning to its end: sums, and what does not change from row to row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from ..kernel_ir.kernel import Cast, Definition, Kernel, Load, Reduce, Statement, Uniform
@@ -34,13 +35,14 @@ def words_alive(kernel: Kernel, *, at_least: bool = False, each: int = 0, widene
     carried = _carried(kernel)
     shares = _shares(kernel) if at_least else {}
     words = _words(kernel, shares, 1 / each if each else 0, widened=widened)
-    ignored = carried | _used_up(kernel)
-    last_use = {name: position for position, s in enumerate(kernel.body) for name in used_names(s)}
+    used = [used_names(statement) for statement in kernel.body]
+    ignored = carried | _used_up(kernel.body, used)
+    last_use = {name: position for position, names in enumerate(used) for name in names}
     waited_for = last_use.keys() - ignored
     alive: dict[str, float] = {}
     most = 0.0
     for position, statement in enumerate(kernel.body):
-        for name in used_names(statement):
+        for name in used[position]:
             if last_use[name] == position:
                 alive.pop(name, None)
         if isinstance(statement, Reduce | Uniform):
@@ -81,7 +83,7 @@ def _words(kernel: Kernel, shares: Mapping[str, float], least: float = 0, *, wid
 
 def _share(statement: Definition, shares: Mapping[str, float]) -> float:
     """What part of a value that varies along a tile lies at one point of it."""
-    if not statement.axes & shares.keys():
+    if not shares or statement.axes.isdisjoint(shares):
         return 1
     return prod(share for name, share in shares.items() if name not in statement.axes)
 
@@ -134,10 +136,8 @@ def _is_inside(statement: Statement, serial: frozenset[str]) -> bool:
     return isinstance(statement, Definition) and bool(statement.axes & serial)
 
 
-def _used_up(kernel: Kernel) -> frozenset[str]:
+def _used_up(body: Sequence[Statement], used: Sequence[Sequence[str]]) -> set[str]:
     """The values that nothing uses but one reduction, which takes them as they are made."""
-    uses: dict[str, list[Statement]] = {}
-    for statement in kernel.body:
-        for name in used_names(statement):
-            uses.setdefault(name, []).append(statement)
-    return frozenset(name for name, users in uses.items() if len(users) == 1 and isinstance(users[0], Reduce))
+    counts = Counter(name for names in used for name in names)
+    reduced = [names for statement, names in zip(body, used, strict=True) if isinstance(statement, Reduce)]
+    return {name for names in reduced for name in names if counts[name] == 1}

@@ -71,12 +71,14 @@ def _key(op: Op, inputs: Sequence[Any], types: Sequence[Type]) -> Hashable:
     """What the results of an op follow from; None where lists among the arguments are long, or of lists."""
     key: list[Hashable] = [op.schema]
     for value in inputs:
-        if isinstance(value, list | tuple):
+        if type(value) is Meta:
+            key.append(value)
+        elif isinstance(value, list | tuple):
             if len(value) > MAX_KEY or any(isinstance(item, list | tuple) for item in value):
                 return None
             key += (type(value), len(value), *map(_scalar_key, value))
         else:
-            key.append(value if isinstance(value, Meta) else _scalar_key(value))
+            key.append(_scalar_key(value))
     if UnknownType not in map(type, inputs):
         return tuple(key)
     return (*key, *[kind for value, kind in zip(inputs, types, strict=False) if value is UNKNOWN])

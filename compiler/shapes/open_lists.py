@@ -32,7 +32,7 @@ def on_open_lists(node: Node, inputs: Sequence[Any]) -> list[Any]:
 
 def takes_open_lists(node: Node, inputs: Sequence[Any]) -> bool:
     """Whether an op is one for `on_open_lists`."""
-    if any(type(value) is OpenList for value in inputs):
+    if OpenList in map(type, inputs):
         return True
     if node.kind == "prim::no_grads" or node.kind in _REPEATED:
         return is_open(list(inputs))

@@ -104,8 +104,9 @@ class _Propagation:
 
     def block(self, block: Block) -> Walk:
         """Visit the nodes of a block whose parameters are known; the abstract results, or the ShapeError it ends in."""
+        known = self.known
         for node in block.nodes:
-            inputs = [self.known.get(value, UNKNOWN) for value in node.inputs]
+            inputs = [known.get(value, UNKNOWN) for value in node.inputs]
             control = _CONTROL.get(node.kind)
             op = OPS.of(node.schema)
             if control is not None:
@@ -116,8 +117,8 @@ class _Propagation:
                 results = self.simple(node, inputs)
             if isinstance(results, ShapeError):
                 return results
-            self.set_all(node.outputs, results)
-        return [self.known.get(value, UNKNOWN) for value in block.outputs]
+            known.update(zip(node.outputs, results, strict=True))
+        return [known.get(value, UNKNOWN) for value in block.outputs]
 
     def set_all(self, values: Sequence[Value], results: Sequence[Abstract]) -> None:
         for value, result in zip(values, results, strict=True):
@@ -125,11 +126,11 @@ class _Propagation:
 
     def simple(self, node: Node, inputs: list[Abstract]) -> Sequence[Abstract] | ShapeError:
         """The results of a node without blocks."""
-        op = OPS.of(node.schema)
         structural = _STRUCTURAL.get(node.kind)
         try:
             if structural is not None:
                 return structural(node, inputs)
+            op = OPS.of(node.schema)
             if op is None or _tells(op):
                 return [UNKNOWN] * len(node.outputs)
             if takes_open_lists(node, inputs):

@@ -214,8 +214,10 @@ class Body:
         name = self.reserve(hint)
         statement = make(name)
         self.dtypes[name], self.axes[name] = statement.dtype, statement.axes
+        used = used_names(statement)
         for table in (self.ended, self.rows):
-            table[name] = frozenset[str]().union(*(_of(table, used) for used in used_names(statement)))
+            found_along = [along for one in used if (along := table.get(one))]
+            table[name] = frozenset[str]().union(*found_along)
         self.statements.append(statement)
         self._made[key] = name
         return name

@@ -75,11 +75,12 @@ class NodeRoles:
         """Nodes with one tensor from which more is stored, reduced or passed on than one value."""
         needed: dict[Node, frozenset[Use]] = {}
         for node in reversed(nodes):
-            uses = [use for value in node.outputs for use in value.uses]
-            found = frozenset[Use]().union(
-                *(needed[use.user] if use.user in needed and self._is_drawn(use.user) else {use} for use in uses)
-            )
-            # Two say as much as more.
+            found: set[Use] = set()
+            for use in [use for value in node.outputs for use in value.uses]:
+                found |= needed[use.user] if use.user in needed and self._is_drawn(use.user) else {use}
+                if len(found) > 1:
+                    # Two say as much as more.
+                    break
             needed[node] = frozenset(islice(found, 2))
         return {node for node, found in needed.items() if len(found) > 1 and self._is_one_tensor(node)}
 

@@ -91,8 +91,8 @@ def _key(node: Node, numbers: dict[Value, int]) -> Hashable | None:
     if not pure or (node.kind == "prim::ListConstruct" and not node.inputs):
         return None
     inputs = [numbers.setdefault(value, len(numbers)) for value in node.inputs]
-    if is_commutative(node):
-        inputs[:2] = sorted(inputs[:2])
+    if len(inputs) > 1 and inputs[0] > inputs[1] and is_commutative(node):
+        inputs[:2] = inputs[1::-1]
     attrs: tuple[tuple[str, str], ...] = ()
     if node.attrs:
         attrs = tuple(

@@ -107,6 +107,9 @@ def _drop_definitions(node: Node, keep: list[bool]) -> None:
         block.param.outputs = [*own_parameters(block), *compress(parameters(block), keep)]
 
 
+_HAS_EFFECT = Trait.SIDE_EFFECT | Trait.RANDOM
+
+
 class _Marks:
     """The nodes and values that are needed."""
 
@@ -191,7 +194,7 @@ class _Effects:
         # What is drawn moves the generator on: without it, whatever is drawn later would be something else.
         if op is None:
             return node.schema is not None or has(node, KindTrait.EFFECT)
-        return op.has(Trait.SIDE_EFFECT | Trait.RANDOM)
+        return op.has(_HAS_EFFECT)
 
     def _reaches_effect(self, callee: Callee | None) -> bool:
         """Look through the callee and all that it calls; a callee remembers what was found."""

@@ -29,14 +29,15 @@ from __future__ import annotations
 
 from ...analysis.same_shapes import SameShapes
 from ...ir.graph import Graph
-from ...ir.rewrite import replace_node
+from ...ir.rewrite import CONSTANT, replace_node
 
 _SUMS = ("aten::sum_to_size", "aten::_grad_sum_to_size")
 
 
 def simplify_broadcasts(graph: Graph) -> bool:
     """Replace each sum to the size of a tensor of the same shape by what is summed."""
-    sums = [node for node in graph.all_nodes() if node.kind in _SUMS]
+    # Whose sizes a constant has is not said: once shapes are settled there is nothing to ask.
+    sums = [node for node in graph.all_nodes() if node.kind in _SUMS and node.inputs[1].node.kind != CONSTANT]
     if not sums:
         return False
     shapes = SameShapes(graph)
