@@ -8,8 +8,11 @@ from typing import Any
 import gradscript as gs
 import pytest
 import torch
+from gradscript.runtime.torch.library.open_shapes import results_of
+from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils.flop_counter import FlopCounterMode
 
 UNIT = gs.CompilationUnit(
@@ -255,3 +258,15 @@ def test_an_exported_program_draws_anew() -> None:
     assert first.shape == (9, 4)
     assert not torch.equal(first, second)
     assert torch.cat([first, second]).unique().tolist() == pytest.approx([0.0, 2 / 0.6])
+
+
+def test_sizes_that_are_not_left_open_are_those_at_hand() -> None:
+    """They are asked for so where open ones do not tell the shapes of all results."""
+    graph = gs.CompilationUnit("def f(x, n: int):\n    return torch.cat([x, x], 0) * n").f.graph
+    given = torch.zeros(5, 3)
+    with FakeTensorMode(shape_env=ShapeEnv()) as mode:
+        context = StatelessSymbolicContext([DimDynamic.DYNAMIC] * 2)
+        x = mode.from_tensor(given, symbolic_context=context, source=ConstantSource("x"))
+        assert isinstance(x.shape[0], torch.SymInt)
+        (result,) = results_of(graph, [x, 2], leave_open=False)
+    assert result.shape == (10, 3) and all(type(size) is int for size in result.shape)

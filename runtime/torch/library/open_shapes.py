@@ -81,8 +81,10 @@ def _at_hand(number: Any) -> int | float:
 
 
 def _opened(value: Any, opened: dict[Any, Any]) -> Any:
+    """A number that is left open as that, any other that is a symbol as the one at hand, which is torch's guard."""
     if isinstance(value, torch.SymInt | torch.SymFloat):
-        if _is_open(value):
-            return opened[value.node.expr]
+        found = opened.get(value.node.expr) if opened and _is_open(value) else None
+        if found is not None:
+            return found
         return int(value) if isinstance(value, torch.SymInt) else float(value)
     return value
