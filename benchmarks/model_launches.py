@@ -46,8 +46,8 @@ DOCUMENT = Path(__file__).parents[1] / "docs" / "kernels.md"
 MARKS = ("<!-- counted by `python benchmarks/model_launches.py --keep` -->", "<!-- end of what steps launch -->")
 INSIDE = "what is counted by its plan"
 NO_LAUNCH = re.compile(
-    r"aten::_?(alias|as_strided|chunk|detach|empty\w*|expand\w*|lift_fresh|narrow|new_empty|permute|reshape\w*|resize_"
-    r"|resolve_\w+|result_type|select|slice|split\w*|squeeze|t|transpose|unbind|unsqueeze|unsafe_view|view\w*)"
+    r"aten::_?(alias|as_strided_?|chunk|detach|empty\w*|expand\w*|flatten|lift_fresh|narrow|new_empty|permute|reshape\w*|resize_"
+    r"|resolve_\w+|result_type|select|slice|split\w*|squeeze|t|to|transpose|unbind|unsqueeze|unsafe_view|view\w*)"
 )
 """Ops of torch that compute nothing."""
 Job = tuple[str, Callable[..., Any], Callable[..., Any], list[Any]]
@@ -179,16 +179,27 @@ def _count(function: Callable[..., Any], arguments: list[Any], total: Launches) 
 
 
 def _launches(event: Any) -> bool:
-    """Whether an op of torch launches something, beside what is counted otherwise: one that no other is made of."""
-    if not event.name.startswith("aten::") or NO_LAUNCH.fullmatch(event.name):
-        return False
-    if any(inner.name.startswith("aten::") for inner in event.cpu_children):
+    """Whether an op of torch launches something, beside what is counted otherwise: one that is made of no such op."""
+    if not _computes(event) or any(map(_computes, _inside(event))):
         return False
     while event is not None:
         if event.name == INSIDE:
             return False
         event = event.cpu_parent
     return True
+
+
+def _computes(event: Any) -> bool:
+    return event.name.startswith("aten::") and not NO_LAUNCH.fullmatch(event.name)
+
+
+def _inside(event: Any) -> Iterator[Any]:
+    """All that an event consists of."""
+    pending = list(event.cpu_children)
+    while pending:
+        found = pending.pop()
+        yield found
+        pending += found.cpu_children
 
 
 def _step(function: Callable[..., Any], arguments: list[Any]) -> None:

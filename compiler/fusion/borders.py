@@ -30,6 +30,8 @@ from .seeds import takes_any_number
 LIST = "prim::ListConstruct"
 _STRAIGHT = ("prim::ListUnpack", "prim::AutogradAdd", "prim::MaterializeGrad", "prim::unchecked_cast")
 _STRUCTURAL = (LIST, *_STRAIGHT, "prim::unchecked_unwrap_optional")
+_PLACES = frozenset(("size", "shape", "pad", "start", "end", "length", "index"))
+"""Names of arguments that say how many elements there are, and where they go."""
 CONTROL_FLOW = ("prim::If", "prim::Loop", "prim::GradOf")
 
 
@@ -91,7 +93,7 @@ class Borders:
             return "its shape depends on what is in tensors"
         if any(map(self._is_of_any_length, node.outputs)):
             return "a list"
-        if not all(self._takes(op, index, value) for index, value in enumerate(node.inputs)):
+        if not all(self._takes(node, op, index) for index in range(len(node.inputs))):
             return "it takes a number that is not known before it runs"
         return ""
 
@@ -134,9 +136,23 @@ class Borders:
             return True
         return is_known(self._known.get(value, UNKNOWN))
 
-    def _takes(self, op: Op, index: int, value: Value) -> bool:
+    def _takes(self, node: Node, op: Op, index: int) -> bool:
         """Whether an argument is settled, or a number that kernels take as it comes."""
-        return self._is_settled(value) or value.type == FLOAT or takes_any_number(op, index)
+        value = node.inputs[index]
+        if self._is_settled(value) or value.type == FLOAT or takes_any_number(op, index):
+            return True
+        return is_place(node, index) and self._is_in_place(node, op)
+
+    def _is_in_place(self, node: Node, op: Op) -> bool:
+        """Whether a number is told to an op that is at home in a group: as sizes do, it varies from plan to plan, and a
+        plan for open sizes holds for many. A view of what is there already costs nothing where it stands."""
+        return not op.has(Trait.VIEW) or node.inputs[0] in self._inside
+
+
+def is_place(node: Node, index: int) -> bool:
+    """Whether an argument of an op says how many elements there are, or where they go."""
+    op = OPS.of(node.schema)
+    return op is not None and op.schema.arguments[index].name in _PLACES
 
 
 def is_free(node: Node) -> bool:

@@ -16,7 +16,8 @@ from ..ir.graph import Graph
 from ..ir.node import Block, Node, Value, walk
 from ..ir.outline import outline
 from ..ops.registry import OPS, Trait
-from .borders import LIST, Borders, is_free, is_work, weight
+from ..types.types import INT, ListType
+from .borders import LIST, Borders, is_free, is_place, is_work, weight
 from .elements.table import has_element_rule
 
 KIND = "prim::FusionGroup"
@@ -25,6 +26,8 @@ MAX_NODES = 512
 _FIXED = ("prim::If", "prim::Loop", "prim::CallFunction")
 MIN_WEIGHT = 2
 """A stretch of less is no group: one op is one launch, whoever makes its kernel."""
+
+_COUNTS = frozenset(("aten::add.int", "aten::mul.int", "aten::neg.int", "aten::sub.int", "aten::append.t", LIST))
 
 __all__ = ["KIND", "Parts", "create_fusion_groups", "group_graph"]
 
@@ -152,7 +155,8 @@ def _arranged(nodes: Sequence[Node], reasons: Mapping[Node, str]) -> list[Node |
             late.update(node.outputs)
     close()
     _sink(items)
-    return items
+    _rise(items)
+    return _with_numbers([item for item in items if item])
 
 
 def _sink(items: Sequence[Node | list[Node]]) -> None:
@@ -174,6 +178,51 @@ def _sink(items: Sequence[Node | list[Node]]) -> None:
                 item.remove(node)
                 readers[0].insert(0, node)
                 group_of[node] = readers[0]
+
+
+def _rise(items: Sequence[Node | list[Node]]) -> None:
+    """Have a gradient added where one of the two is made: a branch or what is between adds nothing to it, and no kernel
+    would be made of a sum alone."""
+    made = {value: place for place, item in enumerate(items) for node in _nodes(item) for value in node.outputs}
+    for place, item in enumerate(items):
+        if not isinstance(item, list):
+            continue
+        for node in item.copy():
+            if node.kind != "prim::AutogradAdd":
+                continue
+            target = max((made.get(value, -1) for value in node.inputs), default=-1)
+            if not 0 <= target < place or not isinstance(group := items[target], list) or len(group) >= MAX_NODES:
+                continue
+            item.remove(node)
+            group.append(node)
+            made.update((value, target) for value in node.outputs)
+
+
+def _with_numbers(items: Sequence[Node | list[Node]]) -> list[Node | list[Node]]:
+    """Have sizes and places that are counted for one group alone be a part of it: it is given what they are counted
+    from, which is open where it varies, and of which sums and products ask nothing."""
+    group_of = {node: item for item in items if isinstance(item, list) for node in item}
+    found, counted = list[Node | list[Node]](), set[Node]()
+    for item in reversed(items):
+        if isinstance(item, Node) and item.kind in _COUNTS and all(map(_is_number, (*item.inputs, *item.outputs))):
+            uses = [use for value in item.outputs for use in value.uses]
+            groups = [group_of.get(use.user) for use in uses]
+            is_told = any(use.user in counted or is_place(use.user, use.index) for use in uses)
+            if is_told and groups[0] is not None and all(group is groups[0] for group in groups):
+                groups[0].insert(0, item)
+                group_of[item] = groups[0]
+                counted.add(item)
+                continue
+        found.append(item)
+    return found[::-1]
+
+
+def _is_number(value: Value) -> bool:
+    return value.type in (INT, ListType(INT))
+
+
+def _nodes(item: Node | list[Node]) -> list[Node]:
+    return item if isinstance(item, list) else [item]
 
 
 def _puts_in_order(node: Node) -> bool:

@@ -6,7 +6,7 @@ sums up those of their bias on the way, where a kernel over the whole would read
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..ir.builder import Builder
@@ -20,6 +20,7 @@ from ..ops.registry import OPS, Trait
 from .planning.reductions import Reduction, reduction_of
 
 _SUMS = ("aten::sum.dim_IntList", "aten::sum_to_size")
+_ADDS = ("aten::add.Tensor", "prim::AutogradAdd")
 _JOINS = ("aten::cat", "aten::concat", "aten::concatenate")
 
 
@@ -111,4 +112,27 @@ def _sum_each(node: Node, join: Node, reduction: Reduction, known: Mapping[Value
         value.type = node.output.type
     joined = builder.op("aten::cat", builder.list(sums), len(reduction.kept) - 1, name=node.output.name_hint)
     joined.type = node.output.type
+    whole = known[node.output]
     replace_node(node, [joined])
+    _add_each(joined, sums, whole, known)
+
+
+def _add_each(joined: Value, sums: Sequence[Value], whole: Meta, known: Mapping[Value, Any]) -> None:
+    """Add what goes on adding up, as gradients do from round to round, part by part too: the same kernel has them."""
+    users = [use.user for use in joined.uses]
+    if len(users) != 1 or users[0].kind not in _ADDS or any(known.get(v) != 1 for v in users[0].inputs[2:]):
+        return
+    (user,) = users
+    left, right = user.inputs[:2]
+    other = right if left is joined else left
+    if other is joined or known.get(other) != whole:
+        return
+    builder, dim, width = Builder.in_front_of(user), whole.rank - 1, whole.shape[-1] // len(sums)
+    added = list[Value]()
+    for number, part in enumerate(sums):
+        begun = builder.op("aten::slice.Tensor", other, dim, number * width, (number + 1) * width, 1)
+        added.append(builder.op("aten::add.Tensor", *((part, begun) if left is joined else (begun, part)), 1))
+        begun.type = added[-1].type = user.output.type
+    total = builder.op("aten::cat", builder.list(added), dim, name=user.output.name_hint)
+    total.type = user.output.type
+    replace_node(user, [total])

@@ -101,7 +101,8 @@ def _zeros_for(primal: Any) -> Any:
 
 
 def _grad_shapes(primal: list[Any]) -> list[Any]:
-    return [_grad_shapes(item) if isinstance(item, list) else item.new_zeros(()).expand_as(item) for item in primal]
+    """Tensors of which shapes are asked, and nothing else: none is launched to fill them."""
+    return [_grad_shapes(item) if isinstance(item, list) else item.new_empty(()).expand_as(item) for item in primal]
 
 
 def _grad_list(gradients: list[Any] | None, primal: Any) -> Any:

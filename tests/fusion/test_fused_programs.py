@@ -13,7 +13,7 @@ from amounts import some
 from array_programs import check_fused, fused, random_source
 from gradscript.compiler.autodiff.differentiable import differentiable_graph
 from gradscript.compiler.fusion.fuse import Unfusable, fuse, pair_gradient, planned_pair
-from gradscript.compiler.fusion.program import KernelStep
+from gradscript.compiler.fusion.program import ExternStep, KernelStep
 from gradscript.compiler.kernel_ir.kernel import Reduce
 from gradscript.runtime.kernels.listing import known_layout
 from kernel_reference import run_program
@@ -181,3 +181,28 @@ def test_a_backward_whose_only_gradient_is_missing_has_none_to_give() -> None:
     assert pair.backward([None]).outputs == (None, None)
     assert not pair.backward([None]).steps
     assert len(pair.backward(pair.usual_seeds()).outputs) == 2
+
+
+def test_what_is_kept_in_parts_is_stored_by_the_kernel_that_computes_with_them() -> None:
+    unit = gs.CompilationUnit("""
+def f(x, y, cell):
+    gates = x @ y + 1.0
+    parts = gates.chunk(2, 1)
+    enter, keep = parts
+    return parts, torch.sigmoid(keep) * cell + torch.tanh(enter)
+
+def g(x):
+    return (x * 2.0).split([1, 3], 1)
+""")
+    x, y, cell = draw(4, 4), draw(4, 8), draw(4, 4)
+    program = fuse(unit.f.graph, [known_layout(v, settled=False) for v in (x, y, cell)], lambda primitive, dtype: True)
+    assert len(program.kernels) == 1
+    assert [step.is_view for step in program.steps if isinstance(step, ExternStep)] == [False, True]
+    (parts, out) = run_program(program, [x, y, cell])
+    wanted = unit.f(x, y, cell)
+    for have, want in zip((*parts, out), (*wanted[0], wanted[1]), strict=True):
+        np.testing.assert_allclose(have, want, rtol=1e-12)
+    program = fuse(unit.g.graph, [known_layout(x, settled=False)], lambda primitive, dtype: True)
+    assert [step.is_view for step in program.steps if isinstance(step, ExternStep)] == [True]
+    for have, want in zip(run_program(program, [x])[0], unit.g(x), strict=True):
+        np.testing.assert_array_equal(have, want)

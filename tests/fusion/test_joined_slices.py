@@ -110,3 +110,22 @@ def f(x, weight, bias):
         found = gs.grad(function, argnums=(0, 1, 2))(*values)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_allclose(one, other.numpy(), rtol=1e-12, atol=1e-12)
+
+
+def test_sums_of_gates_go_on_adding_up_where_these_are_written() -> None:
+    function = of("""
+def f(enter, keep, weight, total):
+    both = torch.cat([torch.tanh(enter), torch.sigmoid(keep)], 1)
+    return (both @ weight).detach(), (total + both.sum(0)).detach(), both.t().detach()
+""")
+    values = [draw(6, 16), draw(6, 16), draw(32, 3), draw(32)]
+    # One kernel writes what products read, what it is turned, and the sums.
+    listing = function.kernels(*values)
+    assert len(listing.forward) == 1
+    assert listing.forward[0].ir.splitlines()[0].count(" out") == 2
+    enter, keep, weight, total = map(torch.tensor, values)
+    both = torch.cat([torch.tanh(enter), torch.sigmoid(keep)], 1)
+    with gs.settings.backend("c"):
+        found = function(*values)
+    for one, other in zip(found, (both @ weight, total + both.sum(0), both.t()), strict=True):
+        np.testing.assert_allclose(one, other.numpy(), rtol=1e-12, atol=1e-12)

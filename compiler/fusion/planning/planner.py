@@ -15,7 +15,6 @@ from ...ir.constants import TensorConstant
 from ...ir.graph import Graph
 from ...ir.node import Node, Value
 from ...ir.rewrite import CONSTANT
-from ...kernel_ir.index import constant
 from ...kernel_ir.kernel import POSITIONS
 from ...kernel_ir.layout import Layout, views_of
 from ...kernel_ir.verifier import InvalidKernel
@@ -31,6 +30,7 @@ from ..straight import Unfusable, told
 from .assemble import Split, assembled
 from .group import Group
 from .memory_views import layout_in_place, same_as, unturned, views_before
+from .parts_stored import is_joined, joined_parts, parts_to_store
 from .placement import BEFORE, MemoryPlacement
 from .reductions import Reduction, is_of_blocks, is_of_columns, is_of_rows
 from .roles import TAKES, NodeRoles, Supports, has_tensor
@@ -296,6 +296,10 @@ class Planner:
             name = self.materialize(source)
             self.memory.placed[value] = self.memory.placed[source]
             return name
+        turned = unturned(self.memory, value)
+        if turned is not value and is_joined(self.memory, turned) and turned not in self.memory.placed:
+            # What is put together is stored part by part, in whatever order it is read.
+            self.materialize(turned)
         for before in views_before(self.memory, node):
             self.materialize(before)
         layout = layout_in_place(self.memory, node)
@@ -306,17 +310,19 @@ class Planner:
             return self.memory.placed[value][0]
         name = self.memory.new_name(value)
         self.memory.layouts[name] = self.memory.layout_for(value)
-        if node.kind in _JOINS and node in self.memory.rules and node.inputs[0].node.kind == "prim::ListConstruct":
+        if is_joined(self.memory, value):
             self._store_parts(value, name)
         else:
             self._store(value, name, None, value)
         self._commit()
         return name
 
-    def _store(self, value: Value, name: str, offset: tuple[Any, ...] | None, whole: Value) -> None:
+    def _store(
+        self, value: Value, name: str, offset: tuple[Any, ...] | None, whole: Value, *, first: bool = False
+    ) -> None:
         groups = self._candidates()
         # The first that has a statistic has it as it was computed.
-        for group in reversed(groups) if is_unrounded(value) else groups:
+        for group in reversed(groups) if first or is_unrounded(value) else groups:
             if group.try_store(value, name, offset):
                 break
         else:
@@ -328,24 +334,11 @@ class Planner:
 
     def _store_parts(self, value: Value, name: str) -> None:
         """Tensors put together are each stored where they belong."""
-        tensors, dim = value.node.inputs[0].node.inputs, self.known[value.node.inputs[1]]
-        meta = self.known[value]
-        dim %= max(meta.rank, 1)
-        start = 0
-        for tensor in tensors:
-            found = self.known[tensor]
-            if found.shape == (0,) and meta.rank != 1:
-                continue
-            if found.dtype != meta.dtype or value.node.kind == "aten::stack":
-                return self._store(value, name, None, value)
-        for tensor in tensors:
-            found = self.known[tensor]
-            if found.shape == (0,) and meta.rank != 1:
-                continue
-            offset = tuple(constant(start if d == dim else 0) for d in range(meta.rank))
+        parts = joined_parts(self.memory, value)
+        if parts is None:
+            self._store(value, name, None, value)
+        for tensor, offset in parts or ():
             self._store(tensor, name, offset, value)
-            start += found.shape[dim]
-        return None
 
     # --- views and ops of a library ---
 
@@ -368,6 +361,24 @@ class Planner:
         self.memory.lists[value] = (names, len(self._steps))
         self._steps.append(ExternStep(node, arguments, names, is_view=True))
         return True
+
+    def _place_whole(self, value: Value) -> None:
+        """Have in memory what a list of views is of, stored in parts where these alone are asked for."""
+        node = value.node
+        op = OPS.of(node.schema)
+        if op is None or not op.has(Trait.VIEW) or node.inputs[0] in self.memory.placed:
+            return
+        source = node.inputs[0]
+        parts = parts_to_store(self.memory, node) if same_as(self.memory, source) is None else None
+        if parts is None:
+            self.materialize(source)
+            return
+        name = self.memory.new_name(source)
+        self.memory.layouts[name] = Layout.contiguous(self.known[source])
+        for part, offset in parts:
+            # The first that may have them computes with them.
+            self._store(part, name, offset, source, first=True)
+        self._commit()
 
     def _extern(self, node: Node) -> None:
         results: list[tuple[Value, Layout | None]] = []
@@ -420,6 +431,7 @@ class Planner:
         if value.node.kind == "prim::Uninitialized":
             return None
         if has_tensor(known):
+            self._place_whole(value)
             if not self._view_parts(value):
                 self._extern(value.node)
             return [Ref(name) for name in self.memory.lists[value][0]]
@@ -436,6 +448,3 @@ def _is_full(group: Group) -> bool:
         return False
     along = group.buffers_along_rows()
     return along >= MAX_BUFFERS or len(group.buffers) - along >= MAX_STATISTICS
-
-
-_JOINS = ("aten::cat", "aten::concat", "aten::concatenate")

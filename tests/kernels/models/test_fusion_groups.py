@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import gradscript as gs
 import numpy as np
 import pytest
+import torch
 from field_programs import UNIT as PROGRAMS
+from gradscript.compiler.fusion.groups import create_fusion_groups
 from whole_models import UNIT, arguments
 
 X, W = np.zeros((4, 8), np.float32), np.zeros((8, 8), np.float32)
@@ -279,3 +282,46 @@ def test_groups_of_backward_loops_are_listed_before_a_run() -> None:
     backward = listing.outline[listing.outline.index("backward") :]
     loop = next(i for i, line in enumerate(backward) if "a loop of 9 rounds" in line)
     assert any("kernel, 2 ops of the library" in line for line in backward[loop:]), backward
+
+
+def test_what_is_padded_by_a_number_of_the_round_is_a_part_of_its_group() -> None:
+    cu = unit("""
+def f(x, taps: List[Tensor]):
+    for i in range(len(taps)):
+        past = F.pad(x, [0, 0, 2 ** i, 0])[:, : x.size(1)]
+        x = torch.tanh(past @ taps[i]) * 0.5 + x
+    return (x * x).sum()
+""")
+    random = np.random.default_rng(0)
+    x, taps = random.normal(size=(2, 9, 4)), list(random.normal(size=(5, 4, 4)))
+    assert not any("pad" in line.split("between:")[-1] for line in cu.f.kernels(x, taps).outline if "between" in line)
+    given = [torch.tensor(x, requires_grad=True), *(torch.tensor(tap, requires_grad=True) for tap in taps)]
+    y = given[0]
+    for i, tap in enumerate(given[1:]):
+        past = torch.nn.functional.pad(y, [0, 0, 2**i, 0])[:, : y.size(1)]
+        y = torch.tanh(past @ tap) * 0.5 + y
+    wanted = torch.autograd.grad((y * y).sum(), given)
+    with gs.settings.backend("c"), warnings.catch_warnings():
+        # Negative paddings, of gradients, are counted from the rounds' where they are, and open as these.
+        warnings.simplefilter("error")
+        _, (grad_x, grad_taps) = gs.value_and_grad(cu.f, argnums=(0, 1))(x, taps)
+    for have, want in zip((grad_x, *grad_taps), wanted, strict=True):
+        np.testing.assert_allclose(have, want.numpy(), rtol=1e-9, atol=1e-10)
+
+
+def test_a_gradient_is_added_where_it_is_made_whatever_branch_comes_after() -> None:
+    graph = gs.parse_ir("""
+graph f(%x : Tensor[float64, rank=1], %sum : Tensor[float64, rank=1], %c : bool):
+  %y : Tensor[float64, rank=1] = aten::tanh(%x)
+  %g : Tensor[float64, rank=1] = aten::mul.Tensor(%y, %y)
+  %z : Tensor[float64, rank=1] = prim::If(%c)
+    block():
+      return (%y)
+    block():
+      return (%x)
+  %t : Tensor[float64, rank=1] = prim::AutogradAdd(%sum, %g)
+  return (%z, %t)
+""")
+    parts = create_fusion_groups(graph, {})
+    assert parts is not None
+    assert [node.kind for node in parts.graph.nodes] == ["prim::FusionGroup", "prim::If"]
