@@ -94,6 +94,7 @@ _GAMMALN = scipy("gammaln")
 
 
 _erfinv = scipy("erfinv")
+_HURWITZ = scipy("zeta")
 
 
 def erfinv(x: Any) -> Any:
@@ -131,3 +132,8 @@ def of_floats(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(operand) if operand.dtype.kind in "fV" else operand
 
     return evaluate
+
+
+def zeta(order: Any, first: Any) -> Any:
+    """scipy's is 0 for infinite terms, torch's NaN."""
+    return np.where((first == np.inf) & (order > 1), np.asarray(np.nan, first.dtype), _HURWITZ(order, first))

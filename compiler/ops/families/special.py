@@ -31,7 +31,11 @@ def _polygamma(n: int, x: Scalar) -> Scalar:
         raise ValueError(f"polygamma: the order is at least 0, not {n}")
     # From 171! on it is infinite in float64, and takes as long to find as it has digits.
     factorial = float(math.factorial(n)) if n <= 170 else math.inf
-    return s.digamma(x) if n == 0 else (-1.0) ** (n + 1) * factorial * s.zeta(float(n + 1), x)
+    if n == 0:
+        return s.digamma(x)
+    found = (-1.0) ** (n + 1) * factorial * s.zeta(float(n + 1), x)
+    # torch has an algorithm of its own for the first derivative, whose ends are 0 and NaN.
+    return s.where(x == math.inf, 0, s.where(x == -math.inf, math.nan, found)) if n == 1 else found
 
 
 def _sinc(x: Scalar) -> Scalar:

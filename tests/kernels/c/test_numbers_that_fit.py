@@ -1,7 +1,8 @@
-"""Ints that change from call to call, of which some fit and some do not: torch's result, or a message, each time."""
+"""Numbers that change from call to call, of which some fit and some do not: torch's result, or a message, each time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gradscript as gs
@@ -55,41 +56,101 @@ x.round(decimals=n) | x.logcumsumexp(n) | x.cummax(n)[0] | x.median(n)[0] | x.mo
 x.addmm(x[:, :1], x[:1], alpha=n) | x.sum([0, n]) | x.mean([n]) | x.prod(n) | x.logsumexp([n]) | x.all(n)
 x.swapaxes(0, n)
 """
-EXPRESSIONS = [call for line in CALLS.strip().splitlines() for call in line.split(" | ")]
 NUMBERS = (1, 2, 3, 1, 2, 0, -1, 4, 3, 5, 100, -3, 2)
+FLOAT_CALLS = """
+x * p | x + p | p - x | x / p | p / x | x ** p | p ** x | x % p | torch.remainder(x, p) | torch.fmod(x, p)
+x.clamp(p, 1.0) | x.clamp(max=p) | x.clamp(-1.0, p) | torch.where(x > p, x, p) | torch.where(x > 0, p, x)
+(x > p).to(x.dtype) * x | (x == p).to(x.dtype) + x | (x != p).to(x.dtype) + x | x.masked_fill(x > 0, p)
+torch.full_like(x, p) * x | torch.maximum(x, torch.full_like(x, p)) | torch.fmax(x, torch.full_like(x, p))
+F.leaky_relu(x, p) | F.elu(x, p) | F.softplus(x, p) | F.softplus(x, 1.0, p) | F.threshold(x, p, p * 2)
+F.hardtanh(x, -p - 1, p) | F.softshrink(x, p) | F.hardshrink(x, p) | F.huber_loss(x, x * x, delta=p)
+F.smooth_l1_loss(x, x * x, beta=p) | F.normalize(x, p=p) | F.normalize(x, eps=p) | x.norm(p)
+torch.linalg.vector_norm(x, p, [0]) | torch.cdist(x, x + 1, p) | F.layer_norm(x, [3], eps=p)
+F.rms_norm(x, [3], eps=p) | F.dropout(x, p * 0.0) | torch.lerp(x, x * x, p) | torch.addcmul(x, x, x, value=p)
+torch.addcdiv(x, x, x + 3, value=p) | torch.add(x, x, alpha=p) | torch.logit(x.sigmoid(), p) | torch.quantile(x, p)
+torch.nan_to_num(x / 0, p, p, p) | torch.copysign(x, torch.full_like(x, p)) | torch.copysign(x, p)
+torch.atan2(x, torch.full_like(x, p)) | torch.nextafter(x, torch.full_like(x, p))
+torch.hypot(x, torch.full_like(x, p)) | torch.xlogy(x, p) | torch.xlogy(p, x) | x * abs(p) | x * (p if p > 0 else -p)
+x * min(p, 0.5) | x * max(p, 0.5) | x * bool(p) | x * (p == 1.0) | F.pad(x, [1, 0], value=p) | F.gelu(x) * p
+torch.linspace(0, p, 3, dtype=x.dtype) * x | torch.arange(0, 3, dtype=x.dtype) * p * x
+F.margin_ranking_loss(x, x * x, x.sign(), margin=p) | F.hinge_embedding_loss(x, x.sign(), margin=p)
+F.triplet_margin_loss(x, x * x, x.sin(), margin=p, p=2.0) | F.cosine_similarity(x, x * x + 1, eps=p)
+F.rrelu(x, p, p) | F.kl_div(x, x.softmax(1)) * p | F.poisson_nll_loss(x, x.abs(), log_input=False, eps=p)
+F.gaussian_nll_loss(x, x * x, x.abs() + 0.1, eps=p) | torch.special.zeta(x.abs() + 1.5, p)
+torch.renorm(x, 2.0, 0, p) | torch.renorm(x, p, 0, 1.0) | x.var(0, correction=p) | torch.isclose(x, x * p).to(x.dtype)
+torch.isclose(x, x + 0.1, p).to(x.dtype) | torch.allclose(x, x, p) * x | F.logsigmoid(x * p)
+F.batch_norm(x, None, None, training=True, eps=p) | F.group_norm(x, 1, eps=p) | torch.pow(torch.full_like(x, p), x)
+torch.float_power(x, p) | torch.ldexp(x, torch.full_like(x, p)) | torch.sub(x, x * x, alpha=p) | torch.rsub(x, p)
+torch.addmm(x @ x.t(), x, x.t(), beta=p, alpha=p) | torch.baddbmm((x @ x.t())[None], x[None], x.t()[None], beta=p)
+torch.trapezoid(x, dx=p) | torch.cumulative_trapezoid(x, dx=p)
+"""
+FLOATS = (
+    0.5,
+    0.5,
+    1.5,
+    2.0,
+    0.0,
+    -0.0,
+    -1.0,
+    -0.5,
+    0.25,
+    float("inf"),
+    float("-inf"),
+    3.0,
+    1e-300,
+    1.0,
+    0.5,
+    -2.0,
+    0.1,
+)
 
 
-def _outcome(function: Any, x: Any, n: int) -> Any:
+def _expressions(text: str) -> list[str]:
+    return [call for line in text.strip().splitlines() for call in line.split(" | ")]
+
+
+def _outcome(function: Any, x: Any, n: float) -> Any:
     try:
         return torch.as_tensor(function(x, n)).detach()
     except (gs.RuntimeFailure, gs.CompileError) as error:
         return error
 
 
-def _expected(function: Any, x: torch.Tensor, n: int) -> Any:
+def _expected(function: Any, x: torch.Tensor, n: float) -> Any:
     try:
         return function(x, n)
-    except (RuntimeError, IndexError, ValueError, TypeError, ZeroDivisionError) as error:
+    except (RuntimeError, IndexError, ValueError, TypeError, ArithmeticError) as error:
         return error
 
 
 @pytest.mark.filterwarnings("ignore:f runs op by op", "ignore:.*degrees of freedom", "ignore:The given NumPy array")
 @pytest.mark.parametrize("backend", ["c", "numpy"])
-@pytest.mark.parametrize("expression", some_of(EXPRESSIONS))
-def test_it_gives_what_torch_gives_or_a_message(expression: str, backend: str) -> None:
-    text = f"def f(x, n: int):\n    return {expression}\n"
+@pytest.mark.parametrize("expression", some_of(_expressions(CALLS)))
+def test_ints_give_what_torch_gives_or_a_message(expression: str, backend: str) -> None:
+    _compare(f"def f(x, n: int):\n    return {expression}\n", backend, NUMBERS)
+
+
+@pytest.mark.filterwarnings("ignore:f runs op by op")
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+@pytest.mark.parametrize("expression", some_of(_expressions(FLOAT_CALLS)))
+def test_floats_give_what_torch_gives_or_a_message(expression: str, backend: str) -> None:
+    _compare(f"def f(x, p: float):\n    return {expression}\n", backend, FLOATS)
+
+
+def _compare(text: str, backend: str, numbers: Sequence[float]) -> None:
     scope: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
     exec(text, scope)
     function = gs.CompilationUnit(text).f
     with gs.settings.backend(backend):
-        for number, n in enumerate(NUMBERS):
-            x = torch.randn(6, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(n % 97))
+        for count, n in enumerate(numbers):
+            x = torch.randn(6, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(count))
             wanted = _expected(scope["f"], x, n)
-            for given in (x.numpy(), x.clone().requires_grad_())[number % 2 :]:
+            for given in (x.numpy(), x.clone().requires_grad_())[count % 2 :]:
                 found = _outcome(function, given, n)
-                told = f"n = {n}: {found}, torch: {wanted}"
+                told = f"{n}: {found}, torch: {wanted}"
                 if isinstance(wanted, Exception) or isinstance(found, Exception):
                     assert isinstance(wanted, Exception) and isinstance(found, Exception), told
                 else:
+                    wanted = torch.as_tensor(wanted)
                     assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype), told
                     assert torch.allclose(found, wanted, rtol=1e-9, atol=1e-12, equal_nan=True), told

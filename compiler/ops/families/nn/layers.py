@@ -53,6 +53,8 @@ def _glu(self: Array, dim: int) -> Array:
 
 def _cosine_similarity(x1: Array, x2: Array, dim: int, eps: float) -> Array:
     """x1 · x2 / (max(|x1|, eps) · max(|x2|, eps))."""
+    if not eps >= 0:
+        raise RuntimeError(f"cosine_similarity: eps must not be negative, but is {eps}")
     require_float("cosine_similarity", result_dtype(x1, x2))
     dtype = result_dtype(*np.broadcast_arrays(x1, x2))
     left, right = np.broadcast_arrays(widen(cast(x1, dtype)), widen(cast(x2, dtype)))

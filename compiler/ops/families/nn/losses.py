@@ -79,14 +79,14 @@ def _distance(self: Array, target: Array, reduction: int) -> Array:
 
 
 def _smooth_l1(x: Array, y: Array, beta: Any) -> Array:
-    if beta < 0:
+    if not beta >= 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, but got {beta}")
     size = np.abs(x - y)
     return size if beta == 0 else np.where(size < beta, size * size / beta / 2, size - beta / 2)
 
 
 def _huber(x: Array, y: Array, delta: Any) -> Array:
-    if delta <= 0:
+    if not delta > 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, but got {delta}")
     size = np.abs(x - y)
     return np.where(size <= delta, size * size / 2, delta * (size - delta / 2))
