@@ -145,8 +145,14 @@ class Borders:
 
     def _is_in_place(self, node: Node, op: Op) -> bool:
         """Whether a number is told to an op that is at home in a group: as sizes do, it varies from plan to plan, and a
-        plan for open sizes holds for many. A view of what is there already costs nothing where it stands."""
-        return not op.has(Trait.VIEW) or node.inputs[0] in self._inside
+        plan for open sizes holds for many. A view of what is there already costs nothing where it stands: of what other
+        views of it end in, too."""
+        if not op.has(Trait.VIEW):
+            return True
+        source = node.inputs[0]
+        while source in self._inside and (made := OPS.of(source.node.schema)) is not None and made.has(Trait.VIEW):
+            source = source.node.inputs[0]
+        return source in self._inside
 
 
 def is_place(node: Node, index: int) -> bool:

@@ -125,7 +125,8 @@ def _places(trips: int, stride: tuple[int, int] | None, start: Abstract) -> Sequ
     places = [first + step * turn for turn in range(trips)] if step else [first]
     if not places or min(places) < -len(start) or max(places) >= len(start):
         return None
-    return [place % len(start) for place in places]
+    # Of open numbers those at hand: sets of others would not note what is looked up in them.
+    return [int(place) % len(start) for place in places]
 
 
 def fills(block: Block) -> dict[int, Fill]:

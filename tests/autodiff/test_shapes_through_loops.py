@@ -132,20 +132,25 @@ def _eager(name: str, arrays: list[np.ndarray[Any, Any]], trips: int) -> tuple[f
     return value.item(), [z if g is None else g.numpy() for g, z in zip(found, zeros, strict=True)]
 
 
+# In C, where the rounds change from call to call, plans are for open ones.
+@pytest.mark.parametrize("backend", ["numpy", "c"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_gradients_are_torchs_whatever_is_broadcast(name: str) -> None:
+def test_gradients_are_torchs_whatever_is_broadcast(name: str, backend: str) -> None:
+    if backend == "c" and "list" not in name and "loop" not in name:
+        pytest.skip("no list is carried, and each shape is compiled")
     f = gs.CompilationUnit(PROGRAMS[name]).f
     grad = gs.grad(f, (0, 1))
-    for (left, right), trips in itertools.product(SHAPES, (0, 1, 3)):
-        if "cat" in PROGRAMS[name] and () in (left, right):
-            continue
-        arrays = [_array(left, 0), _array(right, 1)]
-        value, expected = _eager(name, arrays, trips)
-        found, pullback = gs.vjp(f, *arrays, trips)
-        np.testing.assert_allclose(found, value, rtol=1e-12)
-        for mine in (pullback(np.ones(()))[:2], grad(*arrays, trips)):
-            for got, want in zip(mine, expected, strict=True):
-                np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12, err_msg=f"{left} {right} {trips}")
+    with gs.settings.backend(backend):
+        for (left, right), trips in itertools.product(SHAPES if backend == "numpy" else SHAPES[:2], (0, 1, 3, 2)):
+            if "cat" in PROGRAMS[name] and () in (left, right):
+                continue
+            arrays = [_array(left, 0), _array(right, 1)]
+            value, expected = _eager(name, arrays, trips)
+            found, pullback = gs.vjp(f, *arrays, trips)
+            np.testing.assert_allclose(found, value, rtol=1e-12)
+            for mine in (pullback(np.ones(()))[:2], grad(*arrays, trips)):
+                for got, want in zip(mine, expected, strict=True):
+                    np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12, err_msg=f"{left} {right} {trips}")
 
 
 @pytest.mark.usefixtures("op_by_op")

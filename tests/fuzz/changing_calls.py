@@ -68,13 +68,15 @@ class FunctionWriter:
         self.random = Random(seed)
 
     def text(self) -> str:
-        """The function, as source."""
+        """The function `f`, and `total`, a number made of all that it gives, as source."""
         lines = ["    y = x"]
         for _ in range(self.random.randint(1, 4)):
             lines += self._statement("    ", 2)
-        return HEADER + "\n".join(
-            [*lines, f"    return {self.random.choice(('y', 'y', 'y.sum(0)', '(y, y * w)'))}", ""]
-        )
+        result = self.random.choice(("y", "y", "y.sum(0)", "(y, y * w)"))
+        parts = ("z[0]", "z[1]") if result.startswith("(") else ("z",)
+        total = " + ".join(f"({part} * {part}.cos()).sum()" for part in parts)
+        calling = HEADER.replace("def f", "def total") + f"    z = f(x, w, n, p, l, q, b)\n    return {total}\n"
+        return HEADER + "\n".join([*lines, f"    return {result}", "", calling])
 
     def _statement(self, indent: str, depth: int) -> list[str]:
         kind = self.random.random()
@@ -90,7 +92,23 @@ class FunctionWriter:
                 item = f"{indent}    if {self._truth()}:\n{indent}        break\n"
             body = "\n".join(self._statement(indent + "    ", depth - 1))
             return [f"{indent}for i in {over}:", f"{item}{body}", f"{indent}    y = y + (i + 1) * 0.125"]
+        if depth and kind < 0.6:
+            return self._list(indent)
         return [f"{indent}y = {self._tensor('y', 2)}"]
+
+    def _list(self, indent: str) -> list[str]:
+        """A list that rounds make longer, and rounds that take from it what others have put there."""
+        count = f"({self._pick(INTS)}) % 5"
+        first, made = self.random.choice(("y", "x")), self._tensor("ys[i]", 1)
+        place = self.random.choice(("i", "i + 1", "-1 - i", "len(ys) - 1 - i", "0", "i // 2"))
+        taken = self.random.choice((f"ys[{place}] * 0.5", f"ys[i] * ys[{place}]", f"(ys[{place}] * w).sin()"))
+        return [
+            f"{indent}ys = [{first}]",
+            f"{indent}for i in range({count}):",
+            f"{indent}    ys.append(({made}).tanh())",
+            f"{indent}for i in range(len(ys) - 1):",
+            f"{indent}    y = y + {taken}",
+        ]
 
     def _tensor(self, base: str, depth: int) -> str:
         text = self.random.choice(TENSORS)
@@ -173,13 +191,15 @@ def outcome_of_function(seed: int, backend: str, calls: int = CALLS) -> str:
     random, call, counted = Random(-seed), None, 0
     with gs.settings.backend(backend):
         try:
-            function = gs.CompilationUnit(text).f
+            unit = gs.CompilationUnit(text)
+            function, gradient = unit.f, gs.grad(unit.total, (0, 1), allow_unused=True)
         except gs.CompileError as error:
             return "refused: " + str(error).splitlines()[0][:120]
         for number in range(calls):
             call = ChangingCall(random, call)
             try:
                 expected = _on_tensors(scope["f"], call)
+                gradients = _gradients(scope["total"], call)
             except (RuntimeError, IndexError, ValueError, TypeError):
                 continue
             if any(value.numel() and not value.abs().max() < LARGEST for value in expected if value is not None):
@@ -189,9 +209,11 @@ def outcome_of_function(seed: int, backend: str, calls: int = CALLS) -> str:
             try:
                 on_arrays = [torch.as_tensor(np.asarray(value)) for value in _flat(function(*call.arrays()))]
                 found = _on_tensors(function, call)
+                on_arrays += [g if g is None else torch.as_tensor(g) for g in gradient(*call.arrays())]
             except Exception as error:
                 raise AssertionError(f"{type(error).__name__}: {error}\n{told}") from error
-            for expectation, value in [*zip(expected, found, strict=True), *zip(expected, on_arrays, strict=False)]:
+            known = [*expected[: len(on_arrays) - 2], *gradients]
+            for expectation, value in [*zip(expected, found, strict=True), *zip(known, on_arrays, strict=True)]:
                 assert _is_equal(expectation, value), f"{value}\nfor {expectation}\n{told}"
     return "equal" if counted else "torch refuses it"
 
@@ -205,6 +227,13 @@ def _on_tensors(function: Callable[..., Any], call: ChangingCall) -> list[Any]:
     if not wanted or not total.requires_grad:
         return [value.detach() for value in results] + [None for _ in wanted]
     return [value.detach() for value in results] + [*torch.autograd.grad(total, wanted, allow_unused=True)]
+
+
+def _gradients(function: Callable[..., Any], call: ChangingCall) -> list[Any]:
+    """Those of a number with respect to both tensors."""
+    arguments = [v.detach().requires_grad_() if isinstance(v, torch.Tensor) else v for v in call.tensors()]
+    total = function(*arguments)
+    return [*torch.autograd.grad(total, arguments[:2], allow_unused=True)] if total.requires_grad else [None, None]
 
 
 def _flat(results: Any) -> list[Any]:

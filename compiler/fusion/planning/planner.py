@@ -366,9 +366,11 @@ class Planner:
         """Have in memory what a list of views is of, stored in parts where these alone are asked for."""
         node = value.node
         op = OPS.of(node.schema)
-        if op is None or not op.has(Trait.VIEW) or node.inputs[0] in self.memory.placed:
+        if op is None or not op.has(Trait.VIEW) or not isinstance(self.known.get(node.inputs[0]), Meta):
             return
         source = node.inputs[0]
+        if source in self.memory.placed:
+            return
         parts = parts_to_store(self.memory, node) if same_as(self.memory, source) is None else None
         if parts is None:
             self.materialize(source)
