@@ -129,3 +129,14 @@ def f(enter, keep, weight, total):
         found = function(*values)
     for one, other in zip(found, (both @ weight, total + both.sum(0), both.t()), strict=True):
         np.testing.assert_allclose(one, other.numpy(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+def test_parts_of_one_gradient_in_c() -> None:
+    """Each goes through an array of its own on its way to memory."""
+    function, x = of("def f(x):\n    return x[:2] * x[2:4] * x[:2, :1]\n"), draw(4, 40)
+    with gs.settings.backend("numpy"):
+        wanted = gs.vjp(function, x)[1](np.ones((2, 40)))[0]
+    with gs.settings.backend("c"):
+        found = gs.vjp(function, x)[1](np.ones((2, 40)))[0]
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)

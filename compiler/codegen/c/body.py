@@ -279,7 +279,7 @@ class CBody(CReductions):
         self._lane, self._mask, self._masked_axis = outside
         lines = [*self._pragma(loop), f"for ({type} {lane} = 0; {lane} < {end}; ++{lane}) {{"]
         lines += [*(INDENT + line for line in inner), "}"]
-        return self.traffic.in_lines(written, lines, loop.axis, block or "0", rest, blocks.lanes)
+        return self.traffic.in_lines(written, lines, loop.axis, block, rest, blocks.lanes)
 
     def _pragma(self, loop: AxisLoop) -> list[str]:
         """Points side by side, with what they are combined by, where that can be."""

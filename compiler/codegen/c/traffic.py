@@ -226,16 +226,18 @@ class Traffic:
     def in_lines(
         self, written: Sequence[Line], loop: Sequence[str], axis: str, block: str, rest: str, lanes: int
     ) -> list[str]:
-        """The lines of text of one block, whose results go to memory behind it."""
+        """The lines of text of one block, whose results go to memory behind it; "" is the only one."""
         before, after = [], []
         for line in written:
             type = STORED[self._kernel.buffer(line.store.buffer).dtype]
-            start = self._positions.text_at(line.store.index, {axis: block})
+            start = self._positions.text_at(line.store.index, {axis: block or "0"})
             before.append(f"{type} {line.array}[{lanes}] __attribute__((aligned(64)));")
             whole = f"sizeof({type}) * {lanes}"
             count = f"sizeof({type}) * {rest}" if rest else whole
             after.append(f"gs_put({line.pointer} + {start}, {line.array}, {count}, {whole}, {line.is_large});")
-            self._names.release(line.array)
+            if block:
+                # What is of one turn alone; where there is none, another block may follow.
+                self._names.release(line.array)
         return [*before, *loop, *after]
 
     # --- what is read ---
