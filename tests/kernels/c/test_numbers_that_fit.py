@@ -75,7 +75,7 @@ x * min(p, 0.5) | x * max(p, 0.5) | x * bool(p) | x * (p == 1.0) | F.pad(x, [1, 
 torch.linspace(0, p, 3, dtype=x.dtype) * x | torch.arange(0, 3, dtype=x.dtype) * p * x
 F.margin_ranking_loss(x, x * x, x.sign(), margin=p) | F.hinge_embedding_loss(x, x.sign(), margin=p)
 F.triplet_margin_loss(x, x * x, x.sin(), margin=p, p=2.0) | F.cosine_similarity(x, x * x + 1, eps=p)
-F.rrelu(x, p, p) | F.kl_div(x, x.softmax(1)) * p | F.poisson_nll_loss(x, x.abs(), log_input=False, eps=p)
+F.kl_div(x, x.softmax(1)) * p | F.poisson_nll_loss(x, x.abs(), log_input=False, eps=p)
 F.gaussian_nll_loss(x, x * x, x.abs() + 0.1, eps=p) | torch.special.zeta(x.abs() + 1.5, p)
 torch.renorm(x, 2.0, 0, p) | torch.renorm(x, p, 0, 1.0) | x.var(0, correction=p) | torch.isclose(x, x * p).to(x.dtype)
 torch.isclose(x, x + 0.1, p).to(x.dtype) | torch.allclose(x, x, p) * x | F.logsigmoid(x * p)
