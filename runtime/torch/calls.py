@@ -13,7 +13,8 @@ from ...compiler.autodiff.flatten import leaves, rebuilt
 from ...compiler.autodiff.unrecorded import Unrecorded
 from ...compiler.functionalize.unrecorded import carries_gradients
 from ...compiler.ir.graph import Callee, Graph
-from ...compiler.types.types import TupleType
+from ...compiler.ops.registry import OPS, Trait
+from ...compiler.types.types import TensorType, TupleType
 from ..execution.binding import Binder
 from ..execution.compiled import Compiled
 from ..execution.differentiated import CompiledGraph
@@ -178,6 +179,9 @@ class TorchCalls:
             _as_marked(memory, output, outputs[mark] if type(mark := program.marks.get(i, True)) is int else mark)
             for i, output in enumerate(outputs[: program.num_results])
         ]
+        for i in self._viewed:
+            # In kernels a view to the same shape is what it is of.
+            results[i] = results[i].view_as(results[i]) if any(results[i] is value for value in flat) else results[i]
         return rebuilt(iter(results), [value.type for value in graph.outputs]) if self._has_tuples else results
 
     def _recorded(self, values: list[Any]) -> list[Any]:
@@ -190,6 +194,16 @@ class TorchCalls:
     @cached_property
     def _program(self) -> tuple[CompiledGraph, Graph]:
         return program_of(self._function)
+
+    @cached_property
+    def _viewed(self) -> list[int]:
+        """The results that are a view's, so no argument itself."""
+        outputs = [] if self._has_tuples else self._program[1].outputs
+        return [
+            i
+            for i, value in enumerate(outputs)
+            if isinstance(value.type, TensorType) and OPS.has(value.node.schema, Trait.VIEW)
+        ]
 
     @cached_property
     def _has_tuples(self) -> bool:

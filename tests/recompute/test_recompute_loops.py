@@ -89,7 +89,8 @@ def test_sublinear_memory() -> None:
         if rounds == 1000:
             assert measured_peak(gradient, arguments) > 10 * peaks[rounds]
             assert_same_bits(results(found.gradient, arguments), results(gradient, arguments))
-    assert peaks[256] < 2.6 * peaks[64] and peaks[1000] < 2.6 * peaks[256]
+    # Beside what is kept, a segment's rounds are, which are as many.
+    assert all(peaks[rounds] < 3 * saved[rounds] for rounds in peaks)
     assert saved[256] < 2.6 * saved[64] and saved[1000] < 2.6 * saved[256]
 
 

@@ -195,7 +195,8 @@ def _run_ours(f: Function, found: Run, seeds: Sequence[Any]) -> None:
     cotangent = nested[0] if len(nested) == 1 else tuple(nested)
     found.by_vjp = _fitted(pullback(cotangent), found.arguments)
     for mine, other in zip(leaves(again), found.outputs, strict=True):
-        np.testing.assert_array_equal(mine, other)
+        # Kernels of both passes may add in another order than those of one.
+        np.testing.assert_allclose(mine, other, rtol=1e-14)
 
 
 def _seed(seed: Any, out: Any) -> Any:
