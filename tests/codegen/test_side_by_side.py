@@ -124,9 +124,10 @@ STRIDED = (
 
 @pytest.mark.parametrize("step", [2, -1] if is_gcc() else [])
 def test_elements_with_gaps_and_backwards_are_computed_side_by_side(step: int) -> None:
-    """What has gaps is not read by a mask."""
-    unit = gs.CompilationUnit("\n".join(f"def f{n}(x):\n    return {text}\n" for n, text in enumerate(STRIDED)))
-    x = np.zeros((512, 1026), np.float32)[:, ::step]
+    """What has gaps is not read by a mask, nor what lies the other way round."""
+    texts = [text if step > 0 else text.replace("(x", "(x.flip(-1)") for text in STRIDED]
+    unit = gs.CompilationUnit("\n".join(f"def f{n}(x):\n    return {text}\n" for n, text in enumerate(texts)))
+    x = np.zeros((512, 1026), np.float32)[:, :: max(step, 1)]
     listings = [unit[name].kernels(x) for name in unit.functions]
     kernels = [info.kernel for found in listings for info in (*found.forward, *found.backward)]
     assert alone(kernels) == []

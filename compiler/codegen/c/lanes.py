@@ -82,10 +82,10 @@ def lanes_of(extent: int) -> int:
 
 
 def _has_neighbours(loop: AxisLoop) -> bool:
-    """Whether what a loop reads and writes along its axis lies side by side: gcc has no masks for what has gaps."""
+    """Whether what a loop moves lies side by side along its axis: gcc has no masks for gaps, nor for what goes back."""
     moved = [item.statement for item in loop.body if isinstance(item, Evaluate | Put)]
     indices = [statement.index for statement in moved if isinstance(statement, Load | Store)]
-    return all(loop.axis not in index.axes or index.coefficient(loop.axis) in (1, -1) for index in indices)
+    return all(loop.axis not in index.axes or index.coefficient(loop.axis) == 1 for index in indices)
 
 
 def _has_one_size(loop: AxisLoop, kernel: Kernel, nest: Nest) -> bool:
