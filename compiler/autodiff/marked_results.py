@@ -27,36 +27,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.node import Value
 from ..ir.rewrite import constant_of
 from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..passes.simplification.fold_constants import fold_constants
-from .requires_grad import Answer, Answers, as_bool, find_answers, list_depth, may_require
+from ..types.types import can_require_grad
+from .requires_grad import Answer, Answers, find_answers
 
-ResultMark: TypeAlias = "bool | tuple[bool, ...] | int"
-"""The answer, that of each tensor in a list, or which output is the one or the other."""
+KnownMark: TypeAlias = "bool | tuple[KnownMark, ...]"
+ResultMark: TypeAlias = "KnownMark | int"
+"""The answer, those of what is in a list, or which output is the one or the other."""
 
 
 def mark_results(graph: Graph, asked: Mapping[Value, Answer]) -> dict[int, ResultMark]:
     """Have a graph without questions return the marks that only a run decides behind its results.
 
-    Those of results that surely require one are left out. A mark holds of floating tensors; all tensors in a list of
-    lists have one.
+    Those of results that surely require one are left out. A mark holds of floating tensors.
     """
     answers = Answers(of_floats=True)
-    find_answers(graph, {v: asked.get(v, False) for v in graph.inputs if may_require(v.type)}, answers)
+    find_answers(graph, {v: asked.get(v, False) for v in graph.inputs if can_require_grad(v.type)}, answers)
     results = list(graph.outputs)
-    builder = Builder(graph, before=graph.body.ret, span=graph.span)
     marks: dict[int, ResultMark] = {}
     told: list[int] = []
     for i, value in enumerate(results):
         answer = answers.get(value, False)
         if isinstance(answer, Value):
             told.append(i)
-            graph.body.ret.add_input(answer if list_depth(value.type) == 1 else as_bool(builder, answer))
-        elif may_require(value.type) and answer is not True:
+            graph.body.ret.add_input(answer)
+        elif can_require_grad(value.type) and answer is not True:
             marks[i] = False
     fold_constants(graph)
     eliminate_dead_code(graph)
@@ -73,17 +72,26 @@ def _take_constants(graph: Graph, told: Sequence[int], count: int, marks: dict[i
             if value not in outputs[count:]:
                 outputs.append(value)
             marks[i] = outputs.index(value, count)
-        elif known is False or (isinstance(known, tuple) and not all(known)):
+        elif not _holds_everywhere(known):
             marks[i] = known
     graph.body.ret.replace_inputs(outputs)
     eliminate_dead_code(graph)
 
 
-def _known(value: Value) -> bool | tuple[bool, ...] | None:
-    found = constant_of(value)
+def _known(value: Value) -> KnownMark | None:
+    """A constant mark; of lists it is made of constants, or one. Lists nest as deep as types: this recurses."""
     if value.node.kind == "prim::ListConstruct":
-        found = [constant_of(element) for element in value.node.inputs]
-    if isinstance(found, bool):
-        return found
-    is_list = isinstance(found, list | tuple) and all(isinstance(element, bool) for element in found)
-    return tuple(found) if is_list else None
+        items = [_known(element) for element in value.node.inputs]
+        return None if None in items else tuple(item for item in items if item is not None)
+    return _as_known(constant_of(value))
+
+
+def _as_known(found: object) -> KnownMark | None:
+    if isinstance(found, list):
+        items = [_as_known(item) for item in found]
+        return None if None in items else tuple(item for item in items if item is not None)
+    return found if isinstance(found, bool) else None
+
+
+def _holds_everywhere(mark: KnownMark) -> bool:
+    return all(map(_holds_everywhere, mark)) if isinstance(mark, tuple) else mark

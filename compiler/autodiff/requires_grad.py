@@ -2,7 +2,7 @@
 
 An input requires a gradient if it is asked for one, a result if an operand does, unless its op has no derivative or it
 is no floating tensor. Where a branch taken, the rounds of a loop or a dtype decides, the answer is a bool that is
-computed along; beside a list of tensors runs a list of their answers.
+computed along; beside a list, of tensors or of what holds such, runs a list of their answers.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from ..ir.graph import Callee, Graph
 from ..ir.kinds import carried
 from ..ir.node import Block, Node, Value
 from ..ir.rewrite import replace_node
+from ..ir.signature import bind, substitute
 from ..ops.registry import OPS, Trait
 from ..passes.inline_functions import inline_functions
 from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..passes.simplification.fold_constants import fold_constants
-from ..types.types import BOOL, ListType, OptionalType, TensorType, TupleType, Type, VariableType, is_tensor
+from ..types.types import BOOL, ListType, OptionalType, TensorType, TupleType, Type, VariableType, can_require_grad
 from .certain_gradients import WITH, WITHOUT, CertainGradients
 from .missing import may_be_missing
 
 QUESTION = "prim::requires_grad"
 Answer: TypeAlias = "bool | Value | tuple[Answer, ...]"
-"""Of a tensor: known now, or a bool when the graph runs. Of a list the same for all its tensors, or a List[bool]; of a
-tuple one for each element, or one for all."""
+"""Of a tensor: known now, or a bool when the graph runs. Of a list the same for all its tensors, or lists and tuples of
+bools as it holds tensors (`type_of_answers`); of a tuple one for each element, or one for all."""
 
 _PASSED_ON = frozenset(
     (
@@ -54,7 +55,7 @@ class Answers(dict[Value, Answer]):
     def find_certain(self, graph: Graph) -> None:
         """Find out for which of them no run has to decide, given the inputs' answers."""
         given = {v: WITHOUT if a is False else WITH if a is True else WITH | WITHOUT for v, a in self.items()}
-        self.certain = CertainGradients(graph, given, may_require, _only_moves).answers()
+        self.certain = CertainGradients(graph, given, can_require_grad, _only_moves).answers()
 
 
 def answer_requires_grad(graph: Graph, asked: Mapping[Value, Answer]) -> None:
@@ -112,12 +113,34 @@ def asks(graph: Graph) -> bool:
 
 
 def _given(builder: Builder, type: Type, answer: Answer) -> Answer:
-    """The answer of an input: of a list, tuples of bools become a constant list."""
+    """The answer of an input: of a list, tuples of bools become a constant list. Types are shallow: this recurses."""
     if not isinstance(answer, tuple):
         return answer
     if isinstance(type, TupleType):
         return tuple(_given(builder, part, a) for part, a in zip(type.elements, answer, strict=True))
-    return _list(builder, type, answer)
+    alike = _alike(answer)
+    return _constant(builder, type_of_answers(type), answer) if alike is None else alike
+
+
+def _alike(answer: Answer) -> bool | None:
+    """What is said of all tensors; None where it is not the same."""
+    pending, found = [answer], set[Answer]()
+    for current in pending:
+        if isinstance(current, tuple):
+            pending += current
+        else:
+            found.add(current)
+    return None if len(found) > 1 else True in found
+
+
+def _constant(builder: Builder, type: Type, answer: Answer) -> Value:
+    if isinstance(type, ListType):
+        # None, where a list may stand, has no elements.
+        items = answer if isinstance(answer, tuple) else ()
+        return builder.list([_constant(builder, type.element, item) for item in items], type.element)
+    if isinstance(type, TupleType) and isinstance(answer, tuple):
+        return builder.tuple([_constant(builder, t, a) for t, a in zip(type.elements, answer, strict=True)])
+    return builder.constant(answer is True)
 
 
 def _block(graph: Graph, block: Block, answers: Answers) -> Walk:
@@ -142,7 +165,7 @@ def _results(graph: Graph, node: Node, answers: Answers) -> None:
     callee = graph.called(node)
     if callee is not None and asks(callee.graph):
         _specialize_call(graph, node, callee, answers)
-    if node.next is None or not any(may_require(value.type) for value in node.outputs):
+    if node.next is None or not any(can_require_grad(value.type) for value in node.outputs):
         return
     builder = Builder(graph, before=node.next, span=node.span)
     given = [answers.get(value, False) for value in node.inputs]
@@ -160,32 +183,40 @@ def _moved(builder: Builder, node: Node, given: Sequence[Answer]) -> Sequence[An
     if node.kind == "prim::TupleConstruct":
         return [tuple(given)]
     if node.kind in ("prim::TupleUnpack", "prim::TupleIndex"):
+        if isinstance(first, Value) and isinstance(first.type, TupleType):
+            first = tuple(builder.unpack(first))
         if not isinstance(first, tuple):
             return [first] * len(node.outputs)
         return first if node.kind == "prim::TupleUnpack" else [first[node.attr("index")]]
     if node.kind == "prim::ListConstruct":
-        return [_list(builder, node.output.type, given)]
+        return [_list(builder, node, given)]
     if node.kind == "prim::ListUnpack":
-        if not _is_list(first):
+        if not isinstance(first, Value) or not isinstance(first.type, ListType):
             return [first] * len(node.outputs)
-        assert isinstance(first, Value)
-        return builder.node(node.kind, [first], [BOOL] * len(node.outputs)).outputs
+        return builder.node(node.kind, [first], [first.type.element] * len(node.outputs)).outputs
     return _moved_by_op(builder, node, given)
 
 
 def _moved_by_op(builder: Builder, node: Node, given: Sequence[Answer]) -> Sequence[Answer] | None:
     """An op on lists of anything does to the answers what it does to the tensors."""
     op = OPS.of(node.schema)
-    if op is None or op.has(_WITHOUT) or not any(_holds_any(result.type) for result in op.schema.returns):
+    if op is None or op.has(_WITHOUT):
         return None
-    moved = [(v, a) for v, a, p in zip(node.inputs, given, op.schema.arguments, strict=True) if _holds_any(p.type)]
-    if not any(_is_list(a) for _, a in moved) and len({a for _, a in moved}) == 1:
-        return [moved[0][1]]
-    if any(list_depth(value.type) > 1 for value, _ in moved) or op.has(Trait.COMPARES):
+    if op.has(Trait.ELEMENTS_APART):
+        return [_beside(builder, node.inputs[0], given[0], ListType(BOOL)) if _is_told(given[0]) else given[0]]
+    if not any(_holds_any(result.type) for result in op.schema.returns):
+        return None
+    holds = [_holds_any(parameter.type) for parameter in op.schema.arguments]
+    moved = [answer for answer, is_any in zip(given, holds, strict=True) if is_any]
+    if not any(map(_is_told, moved)) and len(set(moved)) == 1:
+        return [moved[0]]
+    if op.has(Trait.COMPARES):
         return [_any(builder, given)]
+    # None may stand where a list does: what the variables stand for says so.
+    bound = bind(op.schema, [value.type for value in node.inputs]) or {}
     inputs = [
-        _beside(builder, value, answer) if _holds_any(p.type) else value
-        for value, answer, p in zip(node.inputs, given, op.schema.arguments, strict=True)
+        _beside(builder, value, answer, type_of_answers(substitute(parameter.type, bound))) if is_any else value
+        for value, answer, parameter, is_any in zip(node.inputs, given, op.schema.arguments, holds, strict=True)
     ]
     return [builder.op(node.kind, *inputs)]
 
@@ -198,7 +229,7 @@ def _computed(builder: Builder, node: Node, given: Sequence[Answer], *, of_float
     found: list[Answer] = []
     for value in node.outputs:
         type = value.type
-        if joined is False or not may_require(type):
+        if joined is False or not can_require_grad(type):
             found.append(False)
         elif of_floats or not isinstance(type, TensorType) or type.dtype is not None:
             found.append(joined)
@@ -237,18 +268,16 @@ def _branch(graph: Graph, node: Node, answers: Answers) -> Walk:
     for block in node.blocks:
         yield _block(graph, block, answers)
     for index, value in enumerate(list(node.outputs)):
-        if not may_require(value.type):
+        if not can_require_grad(value.type):
             continue
         sides = [answers.get(block.outputs[index], False) for block in node.blocks]
         if sides[0] is sides[1]:
             answers[value] = sides[0]
             continue
-        as_list = any(map(_is_list, sides))
+        type = type_of_answers(value.type) if any(map(_is_told, sides)) else BOOL
         for block, side in zip(node.blocks, sides, strict=True):
-            builder = Builder(block, span=node.span)
-            result = block.outputs[index]
-            block.ret.add_input(_beside(builder, result, side) if as_list else as_bool(builder, side))
-        answers[value] = node.add_output(ListType(BOOL) if as_list else BOOL)
+            block.ret.add_input(_beside(Builder(block, span=node.span), block.outputs[index], side, type))
+        answers[value] = node.add_output(type)
 
 
 def _loop(graph: Graph, node: Node, answers: Answers) -> Walk:
@@ -259,45 +288,51 @@ def _loop(graph: Graph, node: Node, answers: Answers) -> Walk:
         known = answers.certain.get(place.output)
         if known is not None:
             answers[place.parameter] = answers[place.output] = known
-        elif may_require(place.output.type):
+        elif can_require_grad(place.output.type):
             asked.append(i)
     before = Builder(graph, before=node, span=node.span)
     for index in asked:
         value = places[index].initial
-        type = _type_of_answers(value.type)
-        node.add_input(_carried(before, value, answers.get(value, False)))
+        type = type_of_answers(places[index].output.type)
+        node.add_input(_beside(before, value, answers.get(value, False), type))
         answers[places[index].parameter] = body.add_input(type)
         answers[node.outputs[index]] = node.add_output(type)
     yield _block(graph, body, answers)
     for index in asked:
         value = places[index].result
-        body.ret.add_input(_carried(Builder(body, span=node.span), value, answers.get(value, False)))
-
-
-def _carried(builder: Builder, value: Value, answer: Answer) -> Value:
-    return _beside(builder, value, answer) if list_depth(value.type) == 1 else as_bool(builder, answer)
+        type = type_of_answers(places[index].output.type)
+        body.ret.add_input(_beside(Builder(body, span=node.span), value, answers.get(value, False), type))
 
 
 # --- answers ---
 
 
-def _list(builder: Builder, type: Type, given: Sequence[Answer]) -> Answer:
+def _list(builder: Builder, node: Node, given: Sequence[Answer]) -> Answer:
     """The answer of a list made of values with these."""
-    if not given or all(answer is given[0] and not _is_list(answer) for answer in given):
+    if not given or all(answer is given[0] and not _is_told(answer) for answer in given):
         return given[0] if given else False
-    if list_depth(type) > 1:
-        return _any(builder, given)
-    return builder.list([as_bool(builder, answer) for answer in given], BOOL)
+    assert isinstance(node.output.type, ListType)
+    type = type_of_answers(node.output.type.element)
+    return builder.list([_beside(builder, v, a, type) for v, a in zip(node.inputs, given, strict=True)], type)
 
 
-def _beside(builder: Builder, value: Value, answer: Answer) -> Value:
-    """An answer as a value: of a list, as a list of so many."""
-    if list_depth(value.type) == 0 or _is_list(answer):
-        return _as_value(builder, answer)
+def _beside(builder: Builder, value: Value, answer: Answer, type: Type) -> Value:
+    """An answer as a value of this type: of a list, as a list of so many. Types are shallow: this recurses."""
+    if isinstance(answer, Value) and answer.type == type:
+        return answer
+    if isinstance(type, TupleType) and isinstance(value.type, TupleType):
+        parts = answer if isinstance(answer, tuple) else (answer,) * len(type.elements)
+        values = builder.unpack(value)
+        return builder.tuple([_beside(builder, *part) for part in zip(values, parts, type.elements, strict=True)])
+    told = as_bool(builder, answer)
+    if type == BOOL:
+        return told
+    if type != ListType(BOOL):
+        return builder.op("aten::_flags.nested", value, told, builder.list([], type))
     if may_be_missing(value):
-        return builder.op("aten::_flags.t", value, as_bool(builder, answer))
+        return builder.op("aten::_flags.t", value, told)
     length = builder.op("aten::len.t", value)
-    return builder.op("aten::mul.left_t", builder.list([as_bool(builder, answer)], BOOL), length)
+    return builder.op("aten::mul.left_t", builder.list([told], BOOL), length)
 
 
 def _any(builder: Builder, answers: Sequence[Answer]) -> bool | Value:
@@ -315,8 +350,8 @@ def _joined(builder: Builder, answer: Answer) -> bool | Value:
     """One answer for all that a list or a tuple holds."""
     if isinstance(answer, tuple):
         return _any(builder, answer)
-    if _is_list(answer):
-        return builder.op("aten::any.bool", answer)
+    if isinstance(answer, Value) and answer.type != BOOL:
+        return builder.op("aten::any.bool" if answer.type == ListType(BOOL) else "aten::_any_flag", answer)
     return answer
 
 
@@ -329,8 +364,9 @@ def _as_value(builder: Builder, answer: Answer) -> Value:
     return answer if isinstance(answer, Value) else builder.constant(answer)
 
 
-def _is_list(answer: Answer) -> bool:
-    return isinstance(answer, Value) and isinstance(answer.type, ListType)
+def _is_told(answer: Answer) -> bool:
+    """Whether it is one for each of what a value holds."""
+    return isinstance(answer, tuple) or (isinstance(answer, Value) and answer.type != BOOL)
 
 
 # --- types ---
@@ -339,17 +375,13 @@ def _is_list(answer: Answer) -> bool:
 _WITHOUT = Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY
 
 
-def _type_of_answers(type: Type) -> Type:
-    return ListType(BOOL) if list_depth(type) == 1 else BOOL
-
-
-def list_depth(type: Type) -> int:
-    """How many lists are around a tensor; of what holds tuples, 2: their elements have one answer for all."""
-    depth = 0
-    while isinstance(type, OptionalType | ListType):
-        depth += isinstance(type, ListType)
-        type = type.element
-    return depth if is_tensor(type) or not depth else 2
+def type_of_answers(type: Type) -> Type:
+    """Lists and tuples of bools as a value holds tensors; a bool of what holds none. Types are shallow."""
+    if isinstance(type, OptionalType):
+        return type_of_answers(type.element)
+    if isinstance(type, TupleType):
+        return TupleType(tuple(map(type_of_answers, type.elements)))
+    return ListType(type_of_answers(type.element)) if isinstance(type, ListType) else BOOL
 
 
 def _only_moves(node: Node) -> bool:
@@ -365,12 +397,3 @@ def _only_moves(node: Node) -> bool:
 def _holds_any(type: Type) -> bool:
     """Whether a type variable is in it. Types of schemas are shallow, so this recurses."""
     return isinstance(type, VariableType) or (isinstance(type, ListType | OptionalType) and _holds_any(type.element))
-
-
-def may_require(type: Type) -> bool:
-    """Whether a floating tensor may be in it. Types are shallow, so this recurses."""
-    if isinstance(type, OptionalType | ListType):
-        return may_require(type.element)
-    if isinstance(type, TupleType):
-        return any(map(may_require, type.elements))
-    return isinstance(type, TensorType) and (type.dtype is None or type.dtype.is_floating)

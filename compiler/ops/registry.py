@@ -83,6 +83,8 @@ class Trait(Flag):
     """Which elements it reads, a tensor of indices says: kernels look at each, and tell of one that is out of range."""
     COMPARES = auto()
     """What it gives is decided by which elements of lists are equal, or less than others."""
+    ELEMENTS_APART = auto()
+    """Of a list of tensors, a list: each of one tensor's elements, and of the others' sizes alone."""
     NONDIFFERENTIABLE = auto()
     """The derivative is zero or undefined everywhere: comparisons, argmax, integers' results."""
 

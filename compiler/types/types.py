@@ -208,6 +208,15 @@ def is_tensor(type: Type) -> bool:
     return isinstance(type, TensorType)
 
 
+def can_require_grad(type: Type) -> bool:
+    """Whether a floating tensor may be in it. Types are shallow, so this recurses."""
+    if isinstance(type, OptionalType | ListType):
+        return can_require_grad(type.element)
+    if isinstance(type, TupleType):
+        return any(map(can_require_grad, type.elements))
+    return isinstance(type, TensorType) and (type.dtype is None or type.dtype.is_floating)
+
+
 def is_tensor_list(type: Type) -> bool:
     return isinstance(type, ListType) and is_tensor(type.element)
 

@@ -173,3 +173,48 @@ def test_lists_that_are_not_there_when_a_loop_begins(name: str, sign: int) -> No
         assert (found is None) == (wanted is None)
         for mine, other in zip(tensors_in(found or []), tensors_in(wanted or []), strict=True):
             assert torch.equal(mine, other) and mine.requires_grad == other.requires_grad
+
+
+MARKED = {
+    "lists in a list": "return [[x * 1, w * 2], [w * 3]], [[w], [x], [x * w]]",
+    "lists of what ops list": "return [w.unbind(), x.split(1)[:2]], [x.chunk(2), w.unbind(1)]",
+    "lists in a list, by a branch": """n = [[x * 1, w * 2], [w * 3]]
+    if w.sum() > 0:
+        n.insert(0, [w * 1, x * 5])
+    n[1], n[-1] = n[-1], n[1]
+    return n""",
+    "lists in a list, by rounds": """n = [[x * 1], [w * 1]]
+    for i in range(len(x)):
+        n.append([w * i, n[0][0]])
+        n.reverse()
+    return n, n[-1]""",
+    "lists from tuples in a list": """t = [(x * 1, [w * 1, x * 3], 5), (w * 1, [w * 3, x * 1], 7)]
+    if w.sum() > 0:
+        t.reverse()
+    a, held, _ = t[0]
+    return a, held, t[1][0], [held, t[1][1]]""",
+    "arguments": """n = l[::-1]
+    n[0] = [h * 2 for h in n[0]]
+    return n""",
+    "meshgrid": "return torch.meshgrid([x[0], w[0]], indexing='ij')",
+    "broadcast_tensors": "return torch.broadcast_tensors(x, w[0], x[0])",
+    "atleast_2d": "return torch.atleast_2d([x[0], w])",
+}
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_what_lists_hold_requires_a_gradient_where_it_does_in_torch(name: str) -> None:
+    text = f"def f(x, w, l: List[List[Tensor]]):\n    {MARKED[name]}\n"
+    scope: dict[str, Any] = {"torch": torch, "List": list, "Tensor": torch.Tensor}
+    exec(text, scope)
+    compiled = gs.CompilationUnit(text).f
+    for asked in ((True, False), (False, True), (True, True), (False, False)):
+        x, w = (torch.ones(2, 2, dtype=torch.float64).requires_grad_(flag) for flag in asked)
+        arguments = (x, w, [[x * 1, w], [w * 2, x, x * w]])
+        expected, found = (_in_a_row(function(*arguments)) for function in (scope["f"], compiled))
+        assert [v.requires_grad for v in found] == [v.requires_grad for v in expected]
+        assert all(map(torch.equal, found, expected))
+
+
+def _in_a_row(values: Any) -> list[torch.Tensor]:
+    return [values] if isinstance(values, torch.Tensor) else [leaf for value in values for leaf in _in_a_row(value)]

@@ -21,6 +21,7 @@ from ..dims import along, at_least_1d, wrap_dim, wrap_dims
 from ..registry import Trait, declare
 
 _V = Trait.VIEW
+_APART = _V | Trait.ELEMENTS_APART
 
 
 def _require_some(name: str, tensors: Sequence[Array]) -> None:
@@ -385,5 +386,9 @@ declare(
     result=rules.fixed(INT64, 1),
     shape=shapes.undecided,
 )
-declare("aten::meshgrid(Tensor[] tensors) -> Tensor[]", _meshgrid, traits=_V)
-declare("aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]", _meshgrid, traits=_V)
+declare("aten::meshgrid(Tensor[] tensors) -> Tensor[]", _meshgrid, traits=_APART)
+declare(
+    "aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]",
+    _meshgrid,
+    traits=_APART,
+)

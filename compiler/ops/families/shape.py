@@ -20,6 +20,7 @@ from ..registry import Trait, declare
 from ..rules import TypeRule, tensor_at
 
 _V = Trait.VIEW
+_APART = _V | Trait.ELEMENTS_APART
 
 
 def _reshape(self: Array, shape: Sequence[int]) -> Array:
@@ -363,6 +364,10 @@ declare(
     result=rules.like(),
     shape=_unfold_backward_shape,
 )
-declare("aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]", _broadcast_tensors, traits=_V)
+declare("aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]", _broadcast_tensors, traits=_APART)
 for _rank in (1, 2, 3):
-    declare(f"aten::atleast_{_rank}d.Sequence(Tensor[] tensors) -> Tensor[]", _each(_atleast(_rank)), traits=_V)
+    declare(
+        f"aten::atleast_{_rank}d.Sequence(Tensor[] tensors) -> Tensor[]",
+        _each(_atleast(_rank)),
+        traits=_APART,
+    )

@@ -38,7 +38,7 @@ from ...ir.graph import Graph
 from ...ir.kinds import KindTrait, has, own_parameters
 from ...ir.node import Node, Value
 from ...ops.registry import OPS, Trait
-from ...types.types import ListType, OptionalType, TensorType, TupleType, Type
+from ...types.types import TensorType, Type, can_require_grad
 
 _NO, _UNKNOWN, _YES = range(3)
 """Ordered: what flows together is the greatest of them."""
@@ -80,20 +80,11 @@ class _Needs(Dataflow[int]):
 
     def joined(self, value: Value, before: int | None, found: int) -> int:
         """A state only ever rises; a value that can have no gradient stays as it is."""
-        return max(before or _NO, found if _can_have_gradient(value.type) else _NO)
+        return max(before or _NO, found if can_require_grad(value.type) else _NO)
 
 
 def _declared(type: Type) -> int:
     """What a type says of its own: nothing without a floating tensor in it needs a gradient."""
-    if not _can_have_gradient(type):
+    if not can_require_grad(type):
         return _NO
     return _STATES[type.requires_grad] if isinstance(type, TensorType) else _UNKNOWN
-
-
-def _can_have_gradient(type: Type) -> bool:
-    """Whether a floating tensor may be in it. Types are shallow, so this recurses."""
-    if isinstance(type, OptionalType | ListType):
-        return _can_have_gradient(type.element)
-    if isinstance(type, TupleType):
-        return any(_can_have_gradient(element) for element in type.elements)
-    return isinstance(type, TensorType) and (type.dtype is None or type.dtype.is_floating)

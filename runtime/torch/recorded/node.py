@@ -9,7 +9,7 @@ that (`create_graph`), it is a recorded call like any other, with gradients for 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -128,12 +128,15 @@ class StepCall:
             None if step.pullback is None else KeptArguments.of(self.arguments, tensors),
         )
 
-    def _lacking(self, layout: NestedPlaces, mark: Any) -> list[TensorPlace]:
+    def _lacking(self, layout: NestedPlaces, mark: Any) -> Iterator[TensorPlace]:
         """The places of tensors that require no gradient, whatever the step may say."""
-        found = self.outputs[mark] if type(mark) is int else mark
-        if layout is None or not isinstance(found, list | tuple):
-            return [] if found else [*places([layout])]
-        return [place for item, has in zip(layout, found, strict=True) if not has for place in places([item])]
+        pending = [(layout, self.outputs[mark] if type(mark) is int else mark)]
+        while pending:
+            layout, found = pending.pop()
+            if isinstance(found, list | tuple) and layout is not None:
+                pending += zip(layout, found, strict=True)
+            elif not found:
+                yield from places([layout])
 
 
 _finds_anomalies: Callable[[], bool] = torch.is_anomaly_enabled

@@ -96,8 +96,11 @@ def _wanted(leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _gradients(total: torch.Tensor | None, leaves: Sequence[torch.Tensor], **options: Any) -> list[Any]:
-    if total is None or not _wanted(leaves):
+    if not _wanted(leaves):
         return []
+    if total is None:
+        # A constant: of gradients torch records some that are constants, by how writes into views are undone.
+        return [torch.zeros_like(v) for v in _wanted(leaves)]
     found = torch.autograd.grad(total, _wanted(leaves), allow_unused=True, **options)
     return [torch.zeros_like(v) if g is None else g for g, v in zip(found, _wanted(leaves), strict=True)]
 

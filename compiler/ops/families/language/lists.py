@@ -109,6 +109,17 @@ def _count(values: List, value: Any) -> int:
     return sum(equal(candidate, value) for candidate in values)
 
 
+def _flags(values: Any, flag: bool) -> Any:
+    """A flag for each of what lists and tuples hold. They nest as deep as types in source, so this recurses."""
+    if isinstance(values, list | tuple):
+        return type(values)(_flags(value, flag) for value in values)
+    return flag
+
+
+def _any_flag(flags: Any) -> bool:
+    return any(map(_any_flag, flags)) if isinstance(flags, list | tuple) else bool(flags)
+
+
 declare("aten::append.t(t[] self, t el) -> t[]", lambda values, value: [*values, value])
 declare("aten::_set_item.t(t[] l, int idx, t el) -> t[]", _set_item)
 declare("aten::_set_slice.t(t[] l, t[] values, int? start=None, int? end=None, int step=1) -> t[]", _set_slice)
@@ -130,6 +141,12 @@ declare(
     lambda values, flag: [] if values is None else [flag] * len(values),
     traits=Trait.NONDIFFERENTIABLE,
 )
+declare(
+    "aten::_flags.nested(t values, bool flag, s[] like) -> s",
+    lambda values, flag, like: _flags(values, flag),
+    traits=Trait.NONDIFFERENTIABLE,
+)
+declare("aten::_any_flag(t flags) -> bool", _any_flag, traits=Trait.NONDIFFERENTIABLE)
 declare("aten::mul.right_(int n, t[] l) -> t[]", lambda n, values: list(values) * n)
 
 # --- order and equality of elements ---
