@@ -43,8 +43,11 @@ def take_elements(e: Emitter, value: Value, given: Type) -> None:
 
 
 def want_elements(e: Emitter, node: ast.Expr, type: Type) -> None:
-    """Say what a comprehension holds, and one that stands in it: `x: List[List[int]] = [[] for …]`."""
+    """Say what a comprehension holds, and one that stands in it: `x: List[List[int]] = [[] for …]`; and what
+    `x.tolist()` gives, which only its type tells."""
     inner = strip_optional(type)
+    if isinstance(node, ast.Call) and isinstance(node.function, ast.Attribute) and node.function.name == "tolist":
+        e.wanted[id(node)] = inner
     while isinstance(node, ast.ListComp) and isinstance(inner, ListType):
         e.wanted[id(node)] = inner.element
         node, inner = node.element, strip_optional(inner.element)

@@ -55,6 +55,7 @@ FAMILIES = (
     "composites",
     "language.scalars",
     "language.strings",
+    "language.texts",
     "language.hints",
 )
 """The modules of `families` that declare ops, loaded on first use in this order."""

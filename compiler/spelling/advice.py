@@ -81,7 +81,6 @@ NAMES: Mapping[str, str] = {
 MEMBERS: Mapping[str, str] = {
     **dict.fromkeys(("cuda", "cpu", "mps", "xpu", "pin_memory", "get_device"), _DEVICE),
     "numpy": "a tensor is what arrays become: remove it; the caller gets an array for arrays",
-    "tolist": "write `[v for v in x]`, or `x.item()` of one element",
     "new": "write `x.new_zeros(sizes)` or `x.new_empty(sizes)`",
     "new_tensor": "write `torch.tensor(values, dtype=x.dtype)`",
     "type": "write `x.to(torch.float32)`, or `x.type_as(y)`",
@@ -116,10 +115,6 @@ MEMBERS: Mapping[str, str] = {
     "values": "there are no dicts: take a tuple, or `class P(NamedTuple):` with fields",
     "items": "there are no dicts: take a tuple, or `class P(NamedTuple):` with fields",
     "get": "there are no dicts: take a tuple, or `class P(NamedTuple):` with fields",
-    **dict.fromkeys(
-        ("startswith", "endswith", "split", "join", "lower", "upper", "strip", "replace", "find"),
-        "strings are compared, `s == 'sum'` or `s in ('sum', 'mean')`, and formatted; do the rest in Python",
-    ),
 }
 """Methods and attributes that no value has."""
 

@@ -14,6 +14,7 @@ MODULES = {
     "torch.linalg": "linalg_",
     "torch.special": "special_",
     "math": "math_",
+    "str": "str_",
     "warnings": "warnings_",
     "gs": "",
 }
@@ -46,6 +47,11 @@ BUILTINS = {
     "repr": "repr",
     "ascii": "ascii",
     "format": "format",
+    "ord": "ord",
+    "chr": "chr",
+    "hex": "hex",
+    "oct": "oct",
+    "bin": "bin",
     "print": "Print",
     "rangelist": "rangelist",
 }
@@ -57,9 +63,18 @@ METHOD_ATTRIBUTES = {
     "ndim": "dim",
     "T": "numpy_T",
     "mT": "mT",
+    "mH": "adjoint",
     "data": "detach",
     "requires_grad": "requires_grad",
-    "is_cuda": "is_cuda",
+    "itemsize": "element_size",
+    "layout": "layout",
+    **{
+        name: name
+        for name in (
+            *("is_cpu", "is_cuda", "is_ipu", "is_maia", "is_meta", "is_mkldnn", "is_mps", "is_mtia", "is_nested"),
+            *("is_quantized", "is_sparse", "is_sparse_csr", "is_vulkan", "is_xla", "is_xpu"),
+        )
+    },
 }
 """Attributes of a tensor, and the ops that they are."""
 CONSTANTS = {

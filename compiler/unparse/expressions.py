@@ -24,7 +24,7 @@ from .arguments import Spelling, called_as, spellings
 from .infix import ATOM, COMPARISON, LEVELS, UNARY
 from .inlining import FunctionShape
 from .literals import annotation, dtype_literal, literal
-from .methods import is_method, is_method_by_custom
+from .methods import is_method, is_method_by_custom, is_method_of_string
 from .refinement import connective
 
 BoundText = tuple[str, int]
@@ -102,8 +102,13 @@ class ExpressionText:
         assert node.schema is not None
         name = node.schema.base_name
         candidates = [op.schema for op in OPS.overloads(name)]
+        if name == "tolist":
+            return f"torch.jit.annotate({node.output.type}, {sub(node.inputs[0], ATOM)}.tolist())", ATOM
         called = called_as(node.span, name)
         chosen = self._spelling(node.schema, candidates, node.inputs, called.keywords if called else frozenset())
+        if is_method_of_string(node, chosen):
+            rest = self._arguments(node.schema, chosen[1:], node.inputs, sub)
+            return f"{sub(node.inputs[0], ATOM)}.{name.removeprefix(MODULES['str'])}({rest})", ATOM
         if is_method(node, chosen) and (called.is_method if called else is_method_by_custom(node)):
             rest = self._arguments(node.schema, chosen[1:], node.inputs, sub)
             return f"{sub(node.inputs[0], ATOM)}.{name}({rest})", ATOM

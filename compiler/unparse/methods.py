@@ -37,3 +37,9 @@ def is_method_by_custom(node: Node) -> bool:
         return False
     first, *rest = op.schema.arguments
     return first.name == "self" and first.type == TENSOR and not any(is_tensor(argument.type) for argument in rest)
+
+
+def is_method_of_string(node: Node, spelling: Spelling) -> bool:
+    """Whether the op is a string's: `s.upper()`."""
+    assert node.schema is not None
+    return node.schema.base_name.startswith(MODULES["str"]) and bool(spelling) and spelling[0] == (0, "")

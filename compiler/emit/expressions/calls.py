@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from ....lang import ast
 from ....lang.diagnostics import Abort, did_you_mean
@@ -28,7 +29,7 @@ from ...types.types import (
     may_be_none,
 )
 from ..annotations import dotted_name, resolve_type
-from ..emitter import Emitter, described
+from ..emitter import Emitter, Evaluated, described
 from ..outside import RecordType
 from ..resolve import (
     emit_arguments,
@@ -116,9 +117,8 @@ def _call_name(e: Emitter, node: ast.Call, function: ast.Name) -> Walk:
             raise e.fail("E204", f"{name}() takes numbers, not a Tensor", node.span, f"write {_OF_NUMBERS[name]}")
         over_rows = bool(arguments) and is_tensor(arguments[0].value.type) and name in OVER_ROWS
         arguments = with_float_base(e, node, arguments) if name == "pow" else arguments
-        while name in _OF_NUMBERS and len(arguments) > 2:
-            chosen = emit_resolved(e, node, name, arguments[:2], f"{name}()")
-            arguments = [Argued(chosen, node.span), *arguments[2:]]
+        if name in _OF_NUMBERS and len(arguments) > 1:
+            return (yield _chosen(e, node, name, arguments))
         return emit_resolved(e, node, OVER_ROWS[name] if over_rows else BUILTINS[name], arguments, f"{name}()")
     if name == "uninitialized" and len(node.args) == 1 and not node.keywords:
         # What no path reads: printed source has it where a branch leaves a variable unset.
@@ -133,6 +133,20 @@ def _call_name(e: Emitter, node: ast.Call, function: ast.Name) -> Walk:
     if not notes and OPS.overloads(name):
         notes = (f"did you mean `torch.{name}`?",)
     raise e.fail("E201", f"undefined name '{name}'", function.span, *notes, *e.unit.hints)
+
+
+def _chosen(e: Emitter, node: ast.Call, name: str, arguments: Sequence[Argued]) -> Walk:
+    """`min(a, b, …)`, two at a time; of what is no number, the object that comparing chooses."""
+    chosen, *others = arguments
+    for other in others:
+        if other.value.type == STR or isinstance(other.value.type, ListType | TupleType):
+            left, right = (cast(ast.Expr, Evaluated(a.span, a.value)) for a in (other, chosen))
+            test = ast.Compare(node.span, left, ("<" if name == "min" else ">",), (right,))
+            value = yield e.expression(ast.Conditional(node.span, test, left, right))
+        else:
+            value = emit_resolved(e, node, name, [chosen, other], f"{name}()")
+        chosen = Argued(value, node.span)
+    return chosen.value
 
 
 def _call_value(e: Emitter, value: Value, function: ast.Name) -> Value:
@@ -248,8 +262,12 @@ def _call_method(e: Emitter, node: ast.Call, function: ast.Attribute) -> Walk:
     arguments = yield emit_arguments(e, node)
     if is_tensor(receiver.type) and name.endswith("_") and not name.endswith("__") and not OPS.overloads(name):
         return emit_mutation(e, node, function, subject, arguments)
+    if is_tensor(receiver.type) and name == "tolist" and not arguments:
+        return _as_python(e, node, function, receiver)
     if receiver.type == STR and name == "format":
         return emit_format(e, node, subject, arguments)
+    if receiver.type == STR:
+        return _call_of_string(e, node, function, [subject, *arguments])
     if isinstance(receiver.type, ListType) and name in LIST_MUTATIONS:
         return emit_mutation(e, node, function, subject, arguments)
     fields = receiver.type.names if isinstance(receiver.type, TupleType) else ()
@@ -259,6 +277,33 @@ def _call_method(e: Emitter, node: ast.Call, function: ast.Attribute) -> Walk:
         notes = for_function(name) or for_member(name) or did_you_mean(name, _methods())
         notes = (f"its elements are {', '.join(fields)}",) if fields else notes
         raise e.fail("E202", f"{described(receiver.type)} has no method '{name}'", function.name_span, *notes)
+    if receiver.type in NUMBERS:
+        kind = described(receiver.type)
+        raise e.fail("E202", f"{kind} has no method '{name}'", function.name_span, f"write `torch.{name}(…)`")
     name = indices_spelling(name, arguments)
     arguments = with_receiver(name, subject, meaningful(name, arguments))
     return emit_resolved(e, node, name, arguments, f"method '{name}'")
+
+
+def _as_python(e: Emitter, node: ast.Call, function: ast.Attribute, tensor: Value) -> Value:
+    """`x.tolist()`: whether it is a number or lists of numbers, and of how many dimensions, its type says."""
+    type, depth = e.wanted.get(id(node)), 0
+    if type is None:
+        note = "write its type: `values: List[float] = x.tolist()`, or `torch.jit.annotate(List[float], x.tolist())`"
+        raise e.fail("E301", "what tolist() gives depends on the tensor", function.name_span, note)
+    element = type
+    while isinstance(element, ListType):
+        element, depth = element.element, depth + 1
+    op = f"aten::tolist.{element}_{depth}"
+    if element not in (BOOL, INT, FLOAT) or not any(o.schema.full_name == op for o in OPS.overloads("tolist")):
+        note = "it gives a float, int or bool, or lists of them, of up to six dimensions"
+        raise e.fail("E301", f"tolist() does not give {described(type)}", function.name_span, note)
+    return e.value(op, node, tensor)
+
+
+def _call_of_string(e: Emitter, node: ast.Call, function: ast.Attribute, arguments: Sequence[Argued]) -> Value:
+    prefix = MODULES["str"]
+    if not OPS.overloads(f"{prefix}{function.name}"):
+        notes = did_you_mean(function.name, [n.removeprefix(prefix) for n in OPS.names() if n.startswith(prefix)])
+        raise e.fail("E202", f"a str has no method '{function.name}'", function.name_span, *notes)
+    return emit_resolved(e, node, f"{prefix}{function.name}", arguments, f"method '{function.name}'")

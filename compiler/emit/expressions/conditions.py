@@ -14,9 +14,11 @@ from ...spelling.overloads import Argued
 from ...types.types import (
     BOOL,
     NONE,
+    NUMBER,
     OptionalType,
     Type,
     is_tensor,
+    may_be_none,
     unify,
 )
 from ..bindings import mutated_names
@@ -54,7 +56,7 @@ def _emit_is(e: Emitter, node: ast.Compare) -> Walk:
     left = yield e.expression(node.first)
     right = yield e.expression(node.rest[0])
     if left.type != NONE and right.type != NONE:
-        raise e.fail("E301", "`is` compares with None only", node.span, "write `==` to compare values")
+        return _are_one(e, node, left, right)
     subject, tested = (node.first, left) if right.type == NONE else (node.rest[0], right)
     result = TruthValue(static=tested.type == NONE)
     if isinstance(tested.type, OptionalType):
@@ -71,6 +73,20 @@ def _emit_is(e: Emitter, node: ast.Compare) -> Walk:
         result.value.node.destroy()
         negated = e.value("aten::__isnot__", node, *compared) if compared else None
     return result.negated(negated)
+
+
+def _are_one(e: Emitter, node: ast.Compare, left: Value, right: Value) -> TruthValue:
+    """`a is b` where neither is None: of bools there is one of each; a list just made is no other object."""
+    negates = node.ops[0] == "is not"
+    if left.type == right.type == BOOL:
+        operands = Argued(left, node.first.span), Argued(right, node.rest[0].span)
+        return truth_of(e, node, emit_comparison(e, node, "!=" if negates else "==", *operands))
+    is_new = any(isinstance(side, ast.ListExpr | ast.ListComp) for side in (node.first, node.rest[0]))
+    types = (left.type, right.type)
+    if is_new or (BOOL in types and not any(type == NUMBER or may_be_none(type) for type in types)):
+        return TruthValue(static=negates)
+    note = "write `==` to compare values"
+    raise e.fail("E301", "`is` compares with None, with a bool, and with a list that is written there", node.span, note)
 
 
 def _emit_bool_op(e: Emitter, node: ast.BoolOp) -> Walk:

@@ -9,7 +9,7 @@ from ...spelling.overloads import Argued
 from ...types.types import INT, NUMBERS, ListType, TupleType, is_tensor, unify
 from ..annotations import resolve_type
 from ..emitter import Emitter, described
-from ..expected import annotated
+from ..expected import annotated, want_elements
 from ..resolve import emit_arguments, emit_resolved
 from .iteration import iterates
 from .operators import emit_binary
@@ -20,6 +20,7 @@ def emit_annotate(e: Emitter, node: ast.Call) -> Walk:
     if len(node.args) != 2 or node.keywords:
         raise e.fail("E204", "torch.jit.annotate() takes a type and a value", node.span)
     type = resolve_type(node.args[0], e.diagnostics, e.unit.environment)
+    want_elements(e, node.args[1], type)
     value = yield e.expression(node.args[1])
     return annotated(e, node, value, type, node.args[1].span)
 
@@ -72,10 +73,13 @@ def emit_list_call(e: Emitter, node: ast.Call) -> Walk:
 
 
 def emit_tuple_call(e: Emitter, node: ast.Call) -> Walk:
-    """`tuple(x.shape)`, `tuple(range(n))`: sizes are lists. How many elements any other has is not known."""
-    of_range = node.args[0] if len(node.args) == 1 else None
-    if isinstance(of_range, ast.Call) and isinstance(of_range.function, ast.Name) and of_range.function.id == "range":
+    """`tuple(x.shape)`, `tuple(range(n))`: sizes are lists. How many elements any other has is not known, but of a list
+    that is written there."""
+    given = node.args[0] if len(node.args) == 1 else None
+    if isinstance(given, ast.Call) and isinstance(given.function, ast.Name) and given.function.id == "range":
         return (yield emit_list_call(e, node))
+    if isinstance(given, ast.ListExpr):
+        return (yield e.expression(ast.TupleExpr(node.span, given.elements)))
     arguments: list[Argued] = yield emit_arguments(e, node)
     if len(arguments) != 1 or node.keywords:
         raise e.fail("E204", "tuple() takes one value", node.span)

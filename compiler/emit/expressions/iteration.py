@@ -11,7 +11,7 @@ from ...functionalize.write_nodes import WRITE
 from ...ir.builder import Builder
 from ...ir.node import Node, Value, walk
 from ...spelling.overloads import Argued
-from ...types.types import INT, ListType, TupleType, Type, is_tensor, unify
+from ...types.types import INT, STR, ListType, TupleType, Type, is_tensor, unify
 from ..annotations import dotted_name
 from ..emitter import Emitter, described
 from ..objects import may_be_one
@@ -59,8 +59,12 @@ def _over_value(e: Emitter, node: ast.Expr, value: Value) -> Iteration:
     given = value
     if is_tensor(value.type):
         value = emit_resolved(e, node, "unbind", [Argued(value, node.span)], "iteration")
+    if value.type == STR:
+        value = emit_resolved(e, node, "list", [Argued(value, node.span)], "iteration")
     if not isinstance(value.type, ListType):
-        note = "write `range(…)`" if value.type == INT else "a `for` runs over range, a list, a tuple or a tensor"
+        note = (
+            "write `range(…)`" if value.type == INT else "a `for` runs over range, a list, a tuple, a str or a tensor"
+        )
         raise e.fail("E301", f"{described(value.type)} cannot be iterated", node.span, note)
     length = e.value("aten::len.t", node, value)
     lists = (value,) if value is given else ()

@@ -12,7 +12,7 @@ from ..emitter import Emitter
 from ..resolve import emit_resolved, with_float_base
 from ..truth import truth_of
 from .strings import emit_percent
-from .tuples import joined_tuples
+from .tuples import joined_tuples, type_of_elements
 
 
 def emit_binary(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argued, *, extends: bool = False) -> Value:
@@ -64,14 +64,23 @@ def emit_comparison(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: 
         found = emit_resolved(e, node, "__contains__", [right, left], what)
         return found if op == "in" else e.value("aten::__not__.bool", node, found)
     name = COMPARE[op]
-    if name in ("eq", "ne"):
-        _require_one_kind(e, node, op, left.value, right.value)
-    if name in ("eq", "ne") and isinstance(left.value.type, TupleType) and isinstance(right.value.type, TupleType):
+    _require_one_kind(e, node, op, left.value, right.value)
+    are_tuples = isinstance(left.value.type, TupleType) and isinstance(right.value.type, TupleType)
+    if are_tuples and name not in ("eq", "ne"):
+        left, right = (_as_list(e, node, side) for side in (left, right))
+    elif are_tuples:
         same = _equal_tuples(e, node, left.value, right.value)
         return same if name == "eq" else e.value("aten::__not__.bool", node, same)
     if is_tensor(right.value.type) and left.value.type in NUMBERS:
         return emit_resolved(e, node, MIRRORED[name], [right, left], what)
     return emit_resolved(e, node, name, [left, right], what)
+
+
+def _as_list(e: Emitter, node: ast.Syntax, side: Argued) -> Argued:
+    """A tuple whose elements have one type as a list, which is ordered as it is; any other as it stands."""
+    assert isinstance(side.value.type, TupleType)
+    type = type_of_elements(side.value.type)
+    return side if type is None else Argued(e.at(node).list(e.elements(side.value, node), type), side.span)
 
 
 def _require_one_kind(e: Emitter, node: ast.Syntax, op: str, left: Value, right: Value) -> None:

@@ -22,7 +22,11 @@ def emit_item(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
     if index.type != INT:
         raise e.fail("E301", f"a tuple's index must be an int, not {described(index.type)}", node.index.span)
     if not is_constant(index):
-        values = e.at(node).list(e.elements(base, node), _common_type(e, node, base.type))
+        common = type_of_elements(base.type)
+        if common is None:
+            note = "its elements differ in type"
+            raise e.fail("E301", "the index of this tuple must be a literal int", node.index.span, note)
+        values = e.at(node).list(e.elements(base, node), common)
         arguments = [Argued(values, node.value.span), Argued(index, node.index.span)]
         return emit_resolved(e, node, "__getitem__", arguments, "a subscript")
     position = known_constant(index)
@@ -33,13 +37,11 @@ def emit_item(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
     return e.at(node).tuple_index(base, position % count)
 
 
-def _common_type(e: Emitter, node: ast.Subscript, type: TupleType) -> Type:
+def type_of_elements(type: TupleType) -> Type | None:
+    """The one type that all elements have."""
     common: Type | None = type.elements[0] if type.elements else None
     for element in type.elements[1:]:
         common = unify(common, element) if common is not None else None
-    if common is None:
-        note = "its elements differ in type"
-        raise e.fail("E301", "the index of this tuple must be a literal int", node.index.span, note)
     return common
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ....lang import ast
 from ....lang.trampoline import Walk
 from ...ir.node import Value
-from ...types.types import CLOSURE
+from ...types.types import CLOSURE, TupleType
 from ..emitter import Emitter
-from ..expected import take_type
+from ..expected import take_type, want_elements
 
 
 def emit_result(e: Emitter, node: ast.Expr) -> Walk:
@@ -19,9 +19,15 @@ def emit_result(e: Emitter, node: ast.Expr) -> Walk:
                 "E402", "only a closure is returned", node.span, f"return the outputs before it: `return y, {node.id}`"
             )
         return value
+    if e.returns is not None:
+        want_elements(e, node, e.returns)
     if not isinstance(node, ast.TupleExpr) or not node.elements:
         return _as_returned(e, (yield e.expression(node)))
     values: list[Value] = []
+    for element, type in zip(
+        node.elements, e.returns.elements if isinstance(e.returns, TupleType) else (), strict=False
+    ):
+        want_elements(e, element, type)
     for element in node.elements[:-1]:
         values.append((yield e.expression(element)))
     last = node.elements[-1]

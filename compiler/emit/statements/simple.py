@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 from ....lang import ast
 from ....lang.diagnostics import MAX_DIAGNOSTICS, Abort, did_you_mean
 from ....lang.trampoline import Walk
 from ...ir.node import Value
 from ...spelling.overloads import Argued
-from ...types.types import STR, ListType, is_tensor
+from ...types.types import BOOL, ListType, is_tensor
 from ..annotations import dotted_name, resolve_type
 from ..bindings import assigned_names, bound_names
-from ..emitter import Emitter, described
+from ..emitter import Emitter, Evaluated, described
 from ..exits import Branch, Left, Missing
 from ..expected import annotated, take_elements, take_type, want_elements
 from ..expressions.conditions import emit_condition
 from ..expressions.operators import emit_binary
 from ..expressions.slices import bind_slice, is_slice
+from ..expressions.strings import emit_str
 from ..expressions.subscripts import emit_subscript_update
 from ..expressions.targets import emit_target
 from ..scopes import DELETED
@@ -126,6 +128,9 @@ def emit_delete(e: Emitter, node: ast.Delete) -> Walk:
 def emit_expression_statement(e: Emitter, node: ast.ExprStmt) -> Walk:
     if isinstance(node.value, ast.Constant):
         return  # a docstring, or `...`
+    if isinstance(node.value, ast.Call) and _is_check(e, node.value):
+        yield _emit_check(e, node.value)
+        return
     yield e.expression(node.value)
 
 
@@ -168,13 +173,39 @@ def emit_branch(e: Emitter, node: Branch) -> Walk:
 
 
 def emit_assert(e: Emitter, node: ast.Assert) -> Walk:
-    condition = yield emit_condition(e, node.test)
+    yield _require(e, node, node.test, node.message or "assertion failed", "AssertionError")
+
+
+_CHECK = "torch._check"
+
+
+def _is_check(e: Emitter, node: ast.Call) -> bool:
+    return dotted_name(node.function) == _CHECK and not e.is_value("torch")
+
+
+def _emit_check(e: Emitter, node: ast.Call) -> Walk:
+    """`torch._check(test, message)` is an assertion that ends in a RuntimeError."""
+    given = dict(zip(("cond", "message"), node.args, strict=False))
+    given |= {keyword.name: keyword.value for keyword in node.keywords}
+    if len(given) != len(node.args) + len(node.keywords) or not {"cond"} <= given.keys() <= {"cond", "message"}:
+        raise e.fail("E204", f"{_CHECK}() takes a condition and a message", node.span)
+    message = given.get("message", "Expected cond to be True, but got False")
+    test = yield e.expression(given["cond"])
+    if test.type != BOOL:
+        note = "write `bool(…)` around it"
+        raise e.fail("E301", f"{_CHECK}() takes a bool, not {described(test.type)}", given["cond"].span, note)
+    yield _require(e, node, cast(ast.Expr, Evaluated(given["cond"].span, test)), message, "RuntimeError")
+
+
+def _require(e: Emitter, node: ast.Syntax, test: ast.Expr, told: ast.Expr | str, error: str) -> Walk:
+    """End the run where the test does not hold."""
+    condition = yield emit_condition(e, test)
     if condition.static:
         return
 
     def fails(e: Emitter) -> Walk:
-        message = (yield _message(e, node.message)) if node.message else e.at(node).constant("assertion failed")
-        _raise_node(e, node, message, "AssertionError")
+        message = e.at(node).constant(told) if isinstance(told, str) else (yield _message(e, told))
+        _raise_node(e, node, message, error)
 
     def holds(e: Emitter) -> Walk:
         yield from ()
@@ -189,7 +220,9 @@ def emit_assert(e: Emitter, node: ast.Assert) -> Walk:
 def emit_raise(e: Emitter, node: ast.Raise) -> Walk:
     exception, message = node.exception, None
     if isinstance(exception, ast.Call):
-        message = (yield _message(e, exception.args[0])) if exception.args else None
+        several = len(exception.args) > 1
+        told = ast.TupleExpr(exception.span, exception.args) if several else next(iter(exception.args), None)
+        message = (yield _message(e, told)) if told is not None else None
         exception = exception.function
     name = dotted_name(exception) if exception is not None else "RuntimeError"
     if name not in EXCEPTIONS:
@@ -200,9 +233,7 @@ def emit_raise(e: Emitter, node: ast.Raise) -> Walk:
 
 def _message(e: Emitter, node: ast.Expr) -> Walk:
     value = yield e.expression(node)
-    if value.type != STR:
-        raise e.fail("E301", f"a message must be a str, not {described(value.type)}", node.span)
-    return value
+    return emit_str(e, node, Argued(value, node.span))
 
 
 def _raise_node(e: Emitter, node: ast.Syntax, message: Value, name: str) -> None:

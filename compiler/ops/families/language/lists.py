@@ -7,13 +7,14 @@ what it was. `l.append(x)` in source rebinds `l` to the result of `aten::append.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cmp_to_key
 from math import prod
 from typing import Any
 
+from ....types.dtypes import BOOL
 from ....types.lazy_numpy import np
-from ...arrays import Array
+from ...arrays import Array, dtype_of
 from ...registry import Trait, declare
 
 List = list[Any]
@@ -201,6 +202,18 @@ def _compare(left: Any, right: Any) -> int:
     return -1 if left < right else int(bool(right < left))
 
 
+def _by_first_difference(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], bool]:
+    """`compare` of lists: of the first two elements that differ, else of their lengths."""
+
+    def evaluate(left: Any, right: Any) -> bool:
+        for a, b in zip(left, right, strict=False):
+            if not equal(a, b):
+                return evaluate(a, b) if isinstance(a, list | tuple) else bool(compare(a, b))
+        return bool(compare(len(left), len(right)))
+
+    return evaluate
+
+
 def _sorted_order(values: List, reverse: bool = False) -> list[int]:
     """Positions in ascending order of what stands there; equal elements stay in their order."""
     elements = list(map(cmp_to_key(_compare), values))
@@ -238,6 +251,8 @@ for kind in ("int", "float", "bool", "str"):
 COMPARES = Trait.COMPARES | Trait.NONDIFFERENTIABLE
 declare("aten::eq.list(t[] a, t[] b) -> bool", equal, traits=COMPARES)
 declare("aten::ne.list(t[] a, t[] b) -> bool", lambda a, b: not equal(a, b), traits=COMPARES)
+for compare in (operator.lt, operator.le, operator.gt, operator.ge):
+    declare(f"aten::{compare.__name__}.list(t[] a, t[] b) -> bool", _by_first_difference(compare), traits=COMPARES)
 declare("aten::__contains__.str(str s, str item) -> bool", operator.contains)
 declare("aten::__contains__.list(t[] l, t item) -> bool", _contains, traits=COMPARES)
 declare("aten::index.list(t[] self, t el) -> int", _find, traits=COMPARES)
@@ -279,3 +294,23 @@ declare("aten::_any_row(Tensor self) -> bool", _rows_all("any"), traits=Trait.NO
 
 declare("aten::rangelist(int n) -> int[]", lambda n: list(range(n)))
 declare("aten::range_list.step(int start, int end, int step) -> int[]", lambda *bounds: list(range(*bounds)))
+
+# --- lists of what is in a tensor ---
+
+
+def _listed(kind: str, rank: int) -> Callable[[Array], Any]:
+    def evaluate(tensor: Array) -> Any:
+        dtype = dtype_of(tensor)
+        found = "float" if dtype.is_floating else "bool" if dtype == BOOL else "int"
+        if (found, tensor.ndim) != (kind, rank):
+            wanted = f"a tensor of {rank} dimensions of {kind}s" if rank else f"a tensor of one {kind}"
+            raise TypeError(f"by its type tolist() is of {wanted}, and this is one of {dtype}{list(tensor.shape)}")
+        return (tensor.astype(np.float64) if kind == "float" else tensor).tolist()
+
+    return evaluate
+
+
+for kind in ("float", "int", "bool"):
+    for rank in range(7):
+        schema = f"aten::tolist.{kind}_{rank}(Tensor self) -> {kind}{'[]' * rank}"
+        declare(schema, _listed(kind, rank), traits=Trait.NONDIFFERENTIABLE)

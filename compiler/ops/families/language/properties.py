@@ -82,7 +82,10 @@ declare("prim::dtype(Tensor a) -> int", lambda x: dtype_of(x).code, traits=SHAPE
 declare("prim::device(Tensor a) -> Device", lambda x: DEVICE, traits=SHAPE_ONLY)
 declare("prim::layout(Tensor a) -> int", lambda x: 0, traits=SHAPE_ONLY)
 declare("prim::is_cpu(Tensor a) -> bool", lambda x: True, traits=SHAPE_ONLY)
-for name in ("is_cuda", "is_sparse", "is_mkldnn", "is_quantized"):
+for name in (
+    *("is_cuda", "is_ipu", "is_maia", "is_meta", "is_mkldnn", "is_mps", "is_mtia", "is_nested", "is_quantized"),
+    *("is_sparse", "is_sparse_csr", "is_vulkan", "is_xla", "is_xpu"),
+):
     declare(f"prim::{name}(Tensor a) -> bool", lambda x: False, traits=SHAPE_ONLY)
 # Where gradients are recorded or computed, that is what decides: see `autodiff.requires_grad` and the tape.
 declare("prim::requires_grad(Tensor a) -> bool", lambda x: False, traits=Trait.NONDIFFERENTIABLE)
