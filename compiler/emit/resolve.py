@@ -328,8 +328,6 @@ def _instead(what: str, arguments: Sequence[Argued]) -> Iterator[str]:
         yield "of a tensor: `bool((x == value).any())`"
     if what in ("operator '=='", "operator '!='") and NONE in types:
         yield "ask `x is None`, or `x is not None`"
-    if what == "sum()" and types and isinstance(types[0], ListType) and is_tensor(types[0].element):
-        yield "of a list of tensors: `torch.stack(xs).sum(0)`, or a loop that adds"
     made_one = [a for a in arguments if a.value.type == BOOL and _ONE_BOOL.search(a.span.text)]
     if made_one and any(map(is_tensor, types)):
         yield "`not`, `and`, `or` and `0 < x < 1` make one bool; element by element: `~a`, `a & b`, `(0 < x) & (x < 1)`"

@@ -54,6 +54,7 @@ def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *res
 
 _OTHERWISE: dict[str, Callable[..., Any]] = {
     "dropout_attention": _attention,
+    "sum_tensors": sum,
     "sum_rows": lambda self, start: sum(self, self.new_full(self.shape[1:], start)),
     "_fill_diagonal": lambda self, value, wrap: self.clone().fill_diagonal_(value, wrap),
     "nonzero_numpy": lambda self: torch.nonzero(self, as_tuple=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,48 @@ def test_a_subclass_without_behaviour_of_its_own() -> None:
     assert type(out) is torch.Tensor
     out.sum().backward()
     torch.testing.assert_close(x.grad.as_subclass(torch.Tensor), 2 * x.detach().as_subclass(torch.Tensor))
+
+
+DEFAULTS = {
+    "made": "def f(x):\n    return x + torch.full([3], 0.1)\n",
+    "a number": "def f(x):\n    return x * torch.tensor(0.1)\n",
+    "a mask in a helper": "def part(x):\n    return (x > 0) * 0.1\n\ndef f(x):\n    return x * part(x)\n",
+    "a branch": "def f(x):\n    if x.sum() > 0:\n        x = x + torch.arange(3) / 3\n    return x\n",
+}
+"""Functions of what has the default dtype."""
+EXPLICIT = {
+    "like another": "def f(x):\n    return x + torch.full([3], 0.1, dtype=x.dtype) + x.new_zeros([3])\n",
+    "named": "def f(x):\n    return x.float() * (x > 0).float()\n",
+    "of the library": "def f(x):\n    return F.layer_norm(x, [3]) + x.std() * F.mse_loss(x, x * 0.5) + 1\n",
+}
+
+
+@pytest.fixture
+def _float64_by_default() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+@pytest.mark.usefixtures("_float64_by_default")
+def test_another_default_dtype_of_torch_is_told_of(name: str) -> None:
+    f = gs.CompilationUnit(DEFAULTS[name]).f
+    for _ in range(3):
+        with pytest.raises(gs.RuntimeFailure, match="torch's default dtype is float64"):
+            f(torch.ones(3))
+    torch.set_default_dtype(torch.float32)
+    assert f(torch.ones(3)).dtype is torch.float32
+
+
+@pytest.mark.parametrize("name", EXPLICIT)
+@pytest.mark.usefixtures("_float64_by_default")
+def test_what_makes_nothing_of_the_default_dtype_runs(name: str) -> None:
+    scope: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
+    exec(EXPLICIT[name], scope)
+    x = torch.tensor([0.5, -1.25, 2.0])
+    for _ in range(3):
+        torch.testing.assert_close(gs.CompilationUnit(EXPLICIT[name]).f(x), scope["f"](x))
 
 
 @pytest.mark.parametrize("use_reentrant", [True, False])

@@ -60,6 +60,8 @@ from .strings import emit_format, emit_print, emit_warn
 
 OVER_ROWS = {"sum": "sum_rows", "any": "_any_row", "all": "_all_rows"}
 """What they are of a tensor, over whose first dimension Python goes."""
+OVER_TENSORS = {"sum": "sum_tensors"}
+"""What they are of a list or a tuple of tensors."""
 
 _OF_NUMBERS = {
     "max": "`torch.maximum(x, y)` of two tensors, `torch.max(x)` of one, `torch.clamp(x, min=…)` beside a number",
@@ -115,11 +117,10 @@ def _call_name(e: Emitter, node: ast.Call, function: ast.Name) -> Walk:
             return emit_print(e, node, arguments)
         if name in _OF_NUMBERS and any(is_tensor(argument.value.type) for argument in arguments):
             raise e.fail("E204", f"{name}() takes numbers, not a Tensor", node.span, f"write {_OF_NUMBERS[name]}")
-        over_rows = bool(arguments) and is_tensor(arguments[0].value.type) and name in OVER_ROWS
         arguments = with_float_base(e, node, arguments) if name == "pow" else arguments
         if name in _OF_NUMBERS and len(arguments) > 1:
             return (yield _chosen(e, node, name, arguments))
-        return emit_resolved(e, node, OVER_ROWS[name] if over_rows else BUILTINS[name], arguments, f"{name}()")
+        return emit_resolved(e, node, _op_of_builtin(name, arguments), arguments, f"{name}()")
     if name == "uninitialized" and len(node.args) == 1 and not node.keywords:
         # What no path reads: printed source has it where a branch leaves a variable unset.
         return e.at(node).uninitialized(resolve_type(node.args[0], e.diagnostics, e.unit.environment))
@@ -147,6 +148,15 @@ def _chosen(e: Emitter, node: ast.Call, name: str, arguments: Sequence[Argued]) 
             value = emit_resolved(e, node, name, [chosen, other], f"{name}()")
         chosen = Argued(value, node.span)
     return chosen.value
+
+
+def _op_of_builtin(name: str, arguments: Sequence[Argued]) -> str:
+    """What one of Python's functions is, by what it goes over."""
+    type = arguments[0].value.type if arguments else None
+    if type is not None and is_tensor(type):
+        return OVER_ROWS.get(name, BUILTINS[name])
+    items = type.elements if isinstance(type, TupleType) else (type.element,) if isinstance(type, ListType) else ()
+    return OVER_TENSORS.get(name, BUILTINS[name]) if items and all(map(is_tensor, items)) else BUILTINS[name]
 
 
 def _call_value(e: Emitter, value: Value, function: ast.Name) -> Value:

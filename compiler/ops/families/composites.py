@@ -18,6 +18,8 @@ for _schema, _aliases in (
     ("aten::cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", ()),
     ("aten::cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", ()),
     ("gs::sum_rows(Tensor self, number start=0) -> Tensor", ()),
+    ("gs::sum_tensors(Tensor[] self, number start=0) -> Tensor", ()),
+    ("gs::sum_tensors.start(Tensor[] self, Tensor start) -> Tensor", ()),
     # --- statistics and order ---
     (
         "aten::cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",

@@ -170,6 +170,8 @@ CASES: dict[str, list[Call]] = {
         call(t(0, 3), 1, 0),
     ],
     "sum_rows": [call(t(3, 4)), call(t(3), 1.5), call(t(0, 3))],
+    "sum_tensors": [call([t(3, 4), t(4), t()]), call([t(3)], 1.5), call([t(0, 3), t(1, 3)])],
+    "sum_tensors.start": [call([t(3, 4), t(4)], t(1, 4)), call([], t(2))],
     "trapezoid.x": [call(t(3, 4), t(4)), call(t(3, 4), t(3, 4), dim=0), call(t(3, 4), t(1, 4)), call(t(0, 3), t(3))],
     "trapezoid.dx": [call(t(3, 4)), call(t(3, 4), dx=0.5, dim=0), call(t(0, 3))],
     "cumulative_trapezoid.x": [call(t(3, 4), t(4)), call(t(3, 4), t(3, 4), dim=0)],

@@ -1,0 +1,78 @@
+"""`torch.set_default_dtype`: the language's own default is float32, as NumPy's arrays have no other to ask for.
+
+    x * torch.full([3], 0.1)     torch.float64 by default: torch adds float64, a program what float32 has of 0.1
+    (x > 0) * 0.1                likewise, of what is no floating tensor beside a number
+
+A program that makes nothing of the default runs as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import Node, Value
+from ...compiler.ops.meta import UNKNOWN, Meta, is_known
+from ...compiler.passes.inline_functions import inline_functions
+from ...compiler.passes.propagate_types import propagate_types
+from ...compiler.shapes.propagate import ShapeError, propagate_shapes
+from ...compiler.types.dtypes import DEFAULT_FLOAT, DType
+from ...compiler.types.types import TensorType, is_tensor, leaf_of
+from ..failures.failure import RuntimeFailure
+from ..values.torch_dtypes import dtypes_of_torch
+from .places import each
+
+_EXPLICIT = ("aten::float", "aten::to.", "aten::type_as", "aten::Float")
+"""Ops that name a dtype by themselves."""
+
+
+def check_default_dtype(function: str, graph: Graph, values: Sequence[Any]) -> None:
+    """RuntimeFailure where a program makes tensors of the default dtype, and torch's is another than the language's."""
+    default = dtypes_of_torch()[torch.get_default_dtype()]
+    if default is DEFAULT_FLOAT:
+        return
+    plain = graph.copy()
+    inline_functions(plain)
+    propagate_types(plain)
+    try:
+        known = propagate_shapes(plain, each(values, _described))
+    except ShapeError:
+        return  # The run says what does not fit.
+    for node in plain.all_nodes():
+        if _is_of_default(node, known):
+            message = f"this is {DEFAULT_FLOAT.name}, and torch's default dtype is {default.name}"
+            notes = [
+                "say which: `dtype=x.dtype`, or `x.new_zeros(…)`, `x.new_full(…)`; convert what is no floating tensor",
+                "a program's own default is float32, whatever `torch.set_default_dtype` says",
+            ]
+            raise RuntimeFailure("R003", function, message, span=node.span, notes=notes)
+
+
+def _described(value: Any) -> Any:
+    return Meta(tuple(value.shape), dtypes_of_torch()[value.dtype]) if isinstance(value, torch.Tensor) else value
+
+
+def _is_of_default(node: Node, known: dict[Any, Any]) -> bool:
+    """Whether a node gives the default dtype that no tensor has which it is given, and that nothing in it asks for."""
+    if node.blocks or not any(_dtype_of(value, known) == DEFAULT_FLOAT for value in node.outputs):
+        return False
+    given = [known.get(value, UNKNOWN) for value in node.inputs]
+    flat = [item for value in given for item in (value if isinstance(value, list | tuple) else (value,))]
+    takes_unknown = any(is_tensor(leaf_of(v.type)) and known.get(v, UNKNOWN) is UNKNOWN for v in node.inputs)
+    if node.kind.startswith(_EXPLICIT) or takes_unknown:
+        return False
+    if any(isinstance(item, Meta) and item.dtype.is_floating for item in flat):
+        return False
+    asked = [v for a, v in zip(node.schema.arguments, given, strict=False) if a.name == "dtype"] if node.schema else []
+    return not any(is_known(value) and value is not None for value in asked)
+
+
+def _dtype_of(value: Value, known: dict[Any, Any]) -> DType | None:
+    """By the run's shapes, or by its type where these tell nothing, as of sizes that rounds change."""
+    found = known.get(value, UNKNOWN)
+    if isinstance(found, Meta):
+        return found.dtype
+    return value.type.dtype if isinstance(value.type, TensorType) else None
