@@ -57,7 +57,6 @@ REFUSED = {
     "return torch.where(not (x > 0), x, y)": "`~a`",
     "return torch.where(0 < x < 1, x, y)": "(0 < x) & (x < 1)",
     "return torch.where((x > 0) and (y > 0), x, y)": "",
-    "return sum([x, y])": "torch.stack(xs).sum(0)",
     "return rearrange(x, 'a b -> b a')": "x.permute",
     "super().forward(x)": "are arguments here",
     "opt = 3\n    return x.zero_grad()": "steps from outside",
