@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import gradscript as gs
@@ -61,7 +62,7 @@ def _passes(x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
         return [*results, *pull_back(tuple(results))]
 
 
-@pytest.mark.parametrize("size", [64, 255, 256, 257, 10_000] if compiler() else [])
+@pytest.mark.parametrize("size", [1, 15, 17, 64, 255, 256, 257, 10_000] if compiler() else [])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 def test_no_bit_depends_on_stages(size: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = np.random.default_rng(size).standard_normal((2, size)).astype(dtype)
@@ -69,6 +70,49 @@ def test_no_bit_depends_on_stages(size: int, dtype: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(stages, "DEEPEST", 1e9)
     for staged, plain in zip(found, _passes(x, y), strict=True):
         np.testing.assert_array_equal(staged, plain)
+
+
+@pytest.mark.skipif(compiler() is None, reason="no compiler of C")
+@pytest.mark.parametrize("dtypes", some_of([("float32",), ("float64",), ("float16",), ("uint8", "bool", "float32")]))
+def test_no_point_depends_on_how_many_there_are(dtypes: tuple[str, ...]) -> None:
+    """What ends within a vector is computed with points behind it: of rows that lie apart, each row."""
+    unit = gs.CompilationUnit("""
+def f(x, y, m):
+    a = torch.where(m > 0, torch.tanh(x), torch.sin(y)) * y
+    b = torch.exp(-a * a) / (x - 1.0)
+    return torch.sigmoid(b) + a, torch.cos(b) > a, torch.log(x * x) * m
+""")
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((7, 400)).astype(dtypes[-1]) for _ in range(2))
+    m = rng.integers(0, 2, (7, 400)).astype(dtypes[0])
+    with gs.settings.backend("c"):
+        wanted = unit.f(x, y, m)
+        for columns in (1, 15, 16, 61, 255, 257, 333):
+            for found, whole in zip(unit.f(x[:, :columns], y[:, :columns], m[:, :columns]), wanted, strict=True):
+                np.testing.assert_array_equal(found, whole[:, :columns])
+
+
+def test_nothing_is_left_behind_the_last_vector() -> None:
+    """It would have a text of its own in each loop; where sizes are of whole vectors nothing is laid aside."""
+    unit = gs.CompilationUnit(SOURCE)
+    for shape, is_laid_aside in (((10_000,), True), ((64, 333), True), ((64, 1024), False)):
+        x = np.empty((shape[0], 2 * shape[-1]), np.float32)[:, : shape[-1]] if len(shape) > 1 else np.empty(*shape, "f")
+        for info in unit.f.kernels(x, x).forward:
+            ends = re.findall(r"#pragma omp simd\n *for \(.*; \w+ < (\w+);", _text(info.kernel))
+            assert len(ends) > 1
+            assert {end.endswith("_whole") for end in ends} == {is_laid_aside}
+
+
+@pytest.mark.skipif(compiler() is None, reason="no compiler of C")
+def test_nobody_divides_by_what_is_behind_the_last_point() -> None:
+    unit = gs.CompilationUnit("""
+def f(x, n):
+    a = torch.exp(torch.sin(x) * x)
+    return torch.tanh(torch.exp(-a)) + 100 // n % n
+""")
+    x, n = np.linspace(-1, 1, 300, dtype=np.float32), np.arange(1, 301)
+    with gs.settings.backend("c"):
+        np.testing.assert_array_equal(unit.f(x, n)[:7], unit.f(x[:7], n[:7]))
 
 
 def test_gcc_is_told_of_loops_in_stages_alone(tmp_path: Path) -> None:
@@ -96,8 +140,10 @@ def test_what_a_store_may_have_overwritten_is_not_read_again(deepest: float, mon
         assert len(loops) > 1
         stored = False
         for loop in loops:
-            assert not (stored and any(f"= {name}_ptr[" in loop for name in NAMES)), function
-            stored = stored or "_ptr[i] =" in loop
+            assert not (stored and any(f"= {name}_{word}[" in loop for word in ("ptr", "here") for name in NAMES)), (
+                function
+            )
+            stored = stored or "_ptr[i] =" in loop or "_here[i - i_start] =" in loop
 
 
 ANGLES = """

@@ -10,6 +10,8 @@ from ...kernel_ir.kernel import (
     POSITIONS,
     Definition,
     Kernel,
+    Load,
+    Store,
     Uniform,
 )
 from ...scheduling.nest import Accumulate, AxisLoop, Evaluate, Item, Nest, Put, Start, items_of
@@ -19,10 +21,11 @@ from ..text import Text
 from .angles import PARTS, TOGETHER, angles_of
 from .drawing import SPARE, successive
 from .drawing import TOGETHER as DRAWN_TOGETHER
+from .edges import moved_of, points_of_vector
 from .expressions import INDENT
 from .lanes import LANES, Blocks, blocks_of
 from .positions import CPositions
-from .primitives import TYPES, suffix
+from .primitives import STORED, TYPES, suffix
 from .reductions import OPERATORS, CReductions
 from .stages import LoopStage, stages_of
 from .traffic import Strip
@@ -145,10 +148,19 @@ class CBody(CReductions):
         lines = [f"const int64_t {stop} = gs_least({start} + {together}, {end});"]
         for statement in drawn:
             lines += self._draw(statement, loop.axis, start, stop, together)
+        moved = moved_of(loop, self.nest, self._elements) if stages and not self._is_of_vectors(first, end) else []
+        last, behind = stop, list[str]()
+        if moved:
+            last = self.names.take(f"{position}_whole")
+            before, behind = self._at_edges(loop.axis, moved, start, stop, last)
+            lines += before
         for angle, (dtype, needed) in angles.items():
-            lines += self._reduce_angle(angle, dtype, needed, loop, (start, stop))
+            lines += self._reduce_angle(angle, dtype, needed, loop, (start, stop, last))
         self._staged += bool(stages)
-        lines += self._in_stages(loop, stages, start, stop) if stages else self._plain_turns(loop, start, stop)
+        lines += self._in_stages(loop, stages, start, last) if stages else self._plain_turns(loop, start, stop)
+        lines += behind
+        for statement in moved:
+            self._elements.pop(id(statement), None)
         self._drawn.clear()
         self._angles.clear()
         head = f"for (int64_t {start} = {first}; {start} < {end}; {start} += {together}) {{"
@@ -166,10 +178,10 @@ class CBody(CReductions):
         ]
 
     def _reduce_angle(
-        self, angle: str, dtype: DType, needed: Sequence[Definition], loop: AxisLoop, ends: tuple[str, str]
+        self, angle: str, dtype: DType, needed: Sequence[Definition], loop: AxisLoop, ends: tuple[str, str, str]
     ) -> list[str]:
         """The lines that reduce an angle, of what its parts have, at the points of a piece of the loop."""
-        start, stop = ends
+        start, stop, last = ends
         ending, type = suffix(dtype), TYPES[dtype]
         self.helpers |= {f"gs_{name}_{ending}": None for name in ("angle_of", "near_angle", "turn")}
         variable = self._variable(self.nest.definitions[angle])
@@ -187,11 +199,40 @@ class CBody(CReductions):
         return [
             f"{type} {', '.join(f'{part}[{TOGETHER}]' for part in parts)};",
             "#pragma omp simd",
-            f"for (int64_t {position} = {start}; {position} < {stop}; ++{position}) {{",
+            f"for (int64_t {position} = {start}; {position} < {last}; ++{position}) {{",
             *(INDENT + line for line in inner),
             "}",
             f"gs_turn_{ending}({', '.join(parts)}, {stop} - {start});",
         ]
+
+    def _is_of_vectors(self, first: str, end: str) -> bool:
+        """Whether a compiler sees that nothing is left behind the last vector."""
+        is_known = first == "0" and end.isdigit() and not self.positions.has_any_size
+        return is_known and int(end) % TOGETHER % LANES == 0
+
+    def _at_edges(
+        self, axis: str, moved: Sequence[Load | Store], start: str, stop: str, whole: str
+    ) -> tuple[list[str], list[str]]:
+        """The lines before and behind the stages of a piece that goes on to the end of its last vector."""
+        points = points_of_vector(self.kernel, moved)
+        before = [f"const int64_t {whole} = {start} + (({stop} - {start} + {points - 1}) & -{points});"]
+        behind: list[str] = []
+        self.helpers |= {"gs_at_edge": None}
+        for statement in moved:
+            type = STORED[self.kernel.buffer(statement.buffer).dtype]
+            edge, here = (self.names.take(f"{statement.buffer}_{word}") for word in ("edge", "here"))
+            there = f"{self._passed[statement.buffer]} + {self.positions.text_at(statement.index, {axis: start})}"
+            size = f"sizeof({type}) * ({stop} - {start})"
+            before.append(f"{type} {edge}[{TOGETHER}];")
+            if isinstance(statement, Load):
+                before.append(
+                    f"const {type} *{here} = gs_at_edge({edge}, {there}, {size}, sizeof({type}) * ({whole} - {start}));"
+                )
+            else:
+                before.append(f"{type} *{here} = {whole} == {stop} ? {there} : {edge};")
+                behind.append(f"if ({whole} != {stop}) __builtin_memcpy({there}, {edge}, {size});")
+            self._elements[id(statement)] = f"{here}[{self.positions.axes[axis]} - {start}]"
+        return before, behind
 
     def _in_stages(self, loop: AxisLoop, stages: Sequence[LoopStage], start: str, stop: str) -> list[str]:
         """Loops one after the other over the points of a piece."""

@@ -69,7 +69,7 @@ class CExpressions:
         self._angles: dict[str, str] = {}
         """Angles that are reduced before a loop."""
         self._elements: dict[int, str] = {}
-        """Where stores write that go past the caches."""
+        """Where stores write that go past the caches, and what goes on to the end of a vector lies."""
         self._in_lines: set[int] = set()
         """Those of them that have room for a whole block."""
         self._mask, self._masked_axis = "", ""
@@ -259,8 +259,9 @@ class CExpressions:
     # --- memory ---
 
     def _load(self, statement: Load) -> Text:
-        index = self.positions.text(statement.index, self._known)
-        text = f"{self._passed[statement.buffer]}[{index.text}]"
+        text = self._elements.get(id(statement), "")
+        if not text:
+            text = f"{self._passed[statement.buffer]}[{self.positions.text(statement.index, self._known).text}]"
         if statement.dtype.is_half:
             self.helpers[f"gs_load_{statement.dtype.name}"] = None
             text = f"gs_load_{statement.dtype.name}({text})"

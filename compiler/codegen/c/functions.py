@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from ...types.dtypes import FLOAT32, FLOAT64
@@ -12,7 +13,26 @@ _COMPOSED = {
     "sigmoid": "1 / (1 + expF(-x))",
     "ndtr": "(T)0.5 * erfcF(x * (T)-0.7071067811865476)",
 }
-_OF_TWO = frozenset(("pow", "atan2", "hypot"))
+_OF_TWO = frozenset(("pow", "atan2", "hypot", "fmod", "copysign", "nextafter"))
+_NAMES = (
+    *("sqrt", "floor", "ceil", "trunc", "rint", "fabs", "exp", "expm1", "exp2", "log", "log1p", "log2", "log10"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    *("erf", "erfc", "lgamma", "tgamma", "cbrt"),
+    *_OF_TWO,
+)
+_CALLED = re.compile(rf"\b({'|'.join(sorted(_NAMES))})(f?)\(")
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_CONSTANTS = {"INFINITY": "__builtin_inff()", "NAN": '__builtin_nanf("")'}
+
+
+def of_math_h(text: str) -> list[str]:
+    """What a text has of <math.h>, declared: the header itself takes a compiler a tenth of what most kernels do."""
+    text = _COMMENT.sub("", text)
+    lines = [f"#define {name} {value}" for name, value in _CONSTANTS.items() if re.search(rf"\b{name}\b", text)]
+    for name, mark in sorted(set(_CALLED.findall(text))):
+        type = "float" if mark else "double"
+        lines.append(f"{type} {name}{mark}({', '.join([type] * (2 if name in _OF_TWO else 1))});")
+    return ["\n".join(lines)] if lines else []
 
 
 def function_texts(names: Iterable[str]) -> list[str]:

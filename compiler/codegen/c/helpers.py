@@ -10,7 +10,6 @@ from .typed_helpers import OF_FLOATS, OF_INTEGERS
 
 INLINE = "static inline __attribute__((always_inline))"
 PRELUDE = """
-#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -100,6 +99,17 @@ _PLAIN: dict[str, str] = {
         INLINE void gs_fetch(const void *from, int64_t bytes)
         {
             for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)from + i, 0, 3);
+        }
+        """,
+    "gs_at_edge": """
+        /* What is read of some points, or where that is no number of vectors, a copy with zeros behind it. */
+        static __attribute__((noinline)) const void *gs_at_edge(
+            void *edge, const void *from, int64_t bytes, int64_t whole)
+        {
+            if (bytes == whole) return from;
+            __builtin_memcpy(edge, from, bytes);
+            __builtin_memset((char *)edge + bytes, 0, whole - bytes);
+            return edge;
         }
         """,
     "gs_stream": """
@@ -197,12 +207,13 @@ _PLAIN: dict[str, str] = {
         """,
     "gs_turn_f32": """
         /* The parts of some angles, what is left in the place of each. It is long, so that all loops share it; large
-           angles are rare. */
+           angles are rare. Whole vectors, for which there is room. */
         static __attribute__((noinline)) void gs_turn_f32(float *restrict rest, float *restrict turns, int64_t count)
         {
             int is_far = 0;
             #pragma omp simd reduction(| : is_far)
             for (int64_t i = 0; i < count; ++i) is_far |= !(__builtin_fabsf(rest[i]) <= 0x1p15f);
+            count = (count + 15) & -16;
             if (is_far) {
                 #pragma omp simd
                 for (int64_t i = 0; i < count; ++i) {
@@ -227,6 +238,7 @@ _PLAIN: dict[str, str] = {
             int is_far = 0;
             #pragma omp simd reduction(| : is_far)
             for (int64_t i = 0; i < count; ++i) is_far |= !(__builtin_fabs(rest[i]) < 0x1p20);
+            count = (count + 15) & -16;
             if (is_far) {
                 #pragma omp simd
                 for (int64_t i = 0; i < count; ++i) {

@@ -39,7 +39,7 @@ from ...types.open_sizes import is_open
 from ..naming import Names
 from ..text import Unsupported
 from .body import INDENT, CBody
-from .functions import function_texts
+from .functions import function_texts, of_math_h
 from .helpers import HALVES, PRELUDE, mentioned, needs_halves, text_of
 from .math import IN_STAGES
 from .positions import CPositions
@@ -93,10 +93,11 @@ def emit_c(functions: Iterable[CFunction]) -> str:
     functions = list(functions)
     helpers = _helper_texts(dict.fromkeys(h for f in functions for h in f.helpers))
     parts = [IN_STAGES] if functions and all(f.is_in_stages for f in functions) else []
-    parts.append(PRELUDE)
-    if needs_halves("\n".join([*helpers, *(f.text for f in functions)])):
+    texts = [*helpers, *(f.text for f in functions)]
+    parts += [PRELUDE, *of_math_h("\n".join(texts))]
+    if needs_halves("\n".join(texts)):
         parts.append(HALVES)
-    parts += [*helpers, *(f.text for f in functions)]
+    parts += texts
     return "\n\n".join(parts) + "\n"
 
 
