@@ -95,7 +95,7 @@ ADDRESSES := CC="gcc -fsanitize=address,undefined -fno-sanitize-recover=undefine
 THREADS := CC="gcc -fsanitize=thread" TSAN_OPTIONS=halt_on_error=1 LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)"
 
 sanitize: .venv/dev.stamp
-	$(ADDRESSES) OMP_NUM_THREADS=1 $(RUN) pytest tests/codegen/test_c_kernels.py tests/codegen/test_c_traffic.py tests/codegen/test_c_angles.py tests/codegen/test_c_extremes.py $(ARGS)
+	$(ADDRESSES) OMP_NUM_THREADS=1 $(RUN) pytest tests/codegen/test_c_kernels.py tests/codegen/test_c_traffic.py tests/codegen/test_c_angles.py tests/codegen/test_c_extremes.py tests/codegen/test_c_stages.py $(ARGS)
 	$(THREADS) OMP_NUM_THREADS=1 $(RUN) pytest tests/codegen/test_c_kernels.py tests/codegen/test_c_traffic.py tests/codegen/test_c_angles.py tests/codegen/test_c_extremes.py $(ARGS)
 	$(RUN) pytest tests/kernels/devices/test_launcher_races.py
 	$(THREADS) OMP_NUM_THREADS=1 $(RUN) pytest tests/kernels/c/test_threads.py tests/kernels/c/test_arena.py -k "any_number or threads_share_it"

@@ -103,6 +103,39 @@ def test_nothing_is_left_behind_the_last_vector() -> None:
             assert {end.endswith("_whole") for end in ends} == {is_laid_aside}
 
 
+def test_what_lies_apart_is_brought_together_once() -> None:
+    """Each stage would go through its gaps anew, and what is written apart is no vector."""
+    unit = gs.CompilationUnit(SOURCE)
+    x = np.empty((64, 2048), np.float32)
+    for view in (x[:, ::2], x.T):
+        (info,) = unit.f.kernels(view, np.empty(view.shape, np.float32)).forward
+        loops = [loop.split("}")[0] for loop in _text(info.kernel).split("#pragma omp simd")[1:]]
+        moving = [loop for loop in loops if "_ptr[" in loop]
+        assert moving and not any("gs_" in loop for loop in moving)
+        assert len(moving) == len(set(re.findall(r"\w+_ptr\[", "".join(moving))))
+
+
+@pytest.mark.skipif(compiler() is None, reason="no compiler of C")
+def test_views_have_the_numbers_of_what_they_show() -> None:
+    unit = gs.CompilationUnit(SOURCE)
+    x, y = np.random.default_rng(0).standard_normal((2, 130, 333)).astype(np.float32)
+    wide = np.zeros((130, 999), np.float32)
+    with gs.settings.backend("c"):
+        wanted, pull_back = gs.vjp(unit.f, x, y)
+        wanted = [*wanted, *pull_back(tuple(wanted))]
+        for view in (
+            wide[:, ::3],
+            wide[:, 332::-1],
+            wide[::-1, :333],
+            np.zeros((333, 130), np.float32).T,
+            wide[:, 1:334],
+        ):
+            view[...] = x
+            results, pull_back = gs.vjp(unit.f, view, y)
+            for found, expected in zip([*results, *pull_back(tuple(results))], wanted, strict=True):
+                np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.skipif(compiler() is None, reason="no compiler of C")
 def test_nobody_divides_by_what_is_behind_the_last_point() -> None:
     unit = gs.CompilationUnit("""

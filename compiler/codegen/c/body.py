@@ -21,7 +21,7 @@ from ..text import Text
 from .angles import PARTS, TOGETHER, angles_of
 from .drawing import SPARE, successive
 from .drawing import TOGETHER as DRAWN_TOGETHER
-from .edges import moved_of, points_of_vector
+from .edges import is_apart, moved_of, points_of_vector
 from .expressions import INDENT
 from .lanes import LANES, Blocks, blocks_of
 from .positions import CPositions
@@ -148,19 +148,21 @@ class CBody(CReductions):
         lines = [f"const int64_t {stop} = gs_least({start} + {together}, {end});"]
         for statement in drawn:
             lines += self._draw(statement, loop.axis, start, stop, together)
-        moved = moved_of(loop, self.nest, self._elements) if stages and not self._is_of_vectors(first, end) else []
+        moved = moved_of(loop, self.nest, self._elements) if stages else []
+        if self._is_of_vectors(first, end) and not any(is_apart(statement, loop.axis) for statement in moved):
+            moved = []
         last, behind = stop, list[str]()
         if moved:
             last = self.names.take(f"{position}_whole")
-            before, behind = self._at_edges(loop.axis, moved, start, stop, last)
+            before, behind = self._at_edges(loop.axis, moved, (start, stop, last))
             lines += before
         for angle, (dtype, needed) in angles.items():
             lines += self._reduce_angle(angle, dtype, needed, loop, (start, stop, last))
         self._staged += bool(stages)
         lines += self._in_stages(loop, stages, start, last) if stages else self._plain_turns(loop, start, stop)
         lines += behind
-        for statement in moved:
-            self._elements.pop(id(statement), None)
+        for one in moved:
+            self._elements.pop(id(one), None)
         self._drawn.clear()
         self._angles.clear()
         head = f"for (int64_t {start} = {first}; {start} < {end}; {start} += {together}) {{"
@@ -211,28 +213,52 @@ class CBody(CReductions):
         return is_known and int(end) % TOGETHER % LANES == 0
 
     def _at_edges(
-        self, axis: str, moved: Sequence[Load | Store], start: str, stop: str, whole: str
+        self, axis: str, moved: Sequence[Load | Store], ends: tuple[str, str, str]
     ) -> tuple[list[str], list[str]]:
         """The lines before and behind the stages of a piece that goes on to the end of its last vector."""
+        start, stop, whole = ends
         points = points_of_vector(self.kernel, moved)
         before = [f"const int64_t {whole} = {start} + (({stop} - {start} + {points - 1}) & -{points});"]
         behind: list[str] = []
-        self.helpers |= {"gs_at_edge": None}
         for statement in moved:
-            type = STORED[self.kernel.buffer(statement.buffer).dtype]
-            edge, here = (self.names.take(f"{statement.buffer}_{word}") for word in ("edge", "here"))
-            there = f"{self._passed[statement.buffer]} + {self.positions.text_at(statement.index, {axis: start})}"
-            size = f"sizeof({type}) * ({stop} - {start})"
-            before.append(f"{type} {edge}[{TOGETHER}];")
-            if isinstance(statement, Load):
-                before.append(
-                    f"const {type} *{here} = gs_at_edge({edge}, {there}, {size}, sizeof({type}) * ({whole} - {start}));"
-                )
-            else:
-                before.append(f"{type} *{here} = {whole} == {stop} ? {there} : {edge};")
-                behind.append(f"if ({whole} != {stop}) __builtin_memcpy({there}, {edge}, {size});")
-            self._elements[id(statement)] = f"{here}[{self.positions.axes[axis]} - {start}]"
+            edge = self.names.take(f"{statement.buffer}_edge")
+            before.append(f"{STORED[self.kernel.buffer(statement.buffer).dtype]} {edge}[{TOGETHER}];")
+            way = self._brought_together if is_apart(statement, axis) else self._laid_aside
+            lines = way(statement, axis, edge, ends)
+            before += lines[0]
+            behind += lines[1]
         return before, behind
+
+    def _laid_aside(
+        self, moved: Load | Store, axis: str, edge: str, ends: tuple[str, str, str]
+    ) -> tuple[list[str], list[str]]:
+        """Of neighbours in memory: in an array of their own where the piece ends within a vector."""
+        start, stop, whole = ends
+        here = self.names.take(f"{moved.buffer}_here")
+        self._elements[id(moved)] = f"{here}[{self.positions.axes[axis]} - {start}]"
+        type = STORED[self.kernel.buffer(moved.buffer).dtype]
+        there = f"{self._passed[moved.buffer]} + {self.positions.text_at(moved.index, {axis: start})}"
+        size = f"sizeof({type}) * ({stop} - {start})"
+        if isinstance(moved, Load):
+            self.helpers["gs_at_edge"] = None
+            size_of_all = f"sizeof({type}) * ({whole} - {start})"
+            return [f"const {type} *{here} = gs_at_edge({edge}, {there}, {size}, {size_of_all});"], []
+        chosen = f"{type} *{here} = {whole} == {stop} ? {there} : {edge};"
+        return [chosen], [f"if ({whole} != {stop}) __builtin_memcpy({there}, {edge}, {size});"]
+
+    def _brought_together(
+        self, moved: Load | Store, axis: str, edge: str, ends: tuple[str, str, str]
+    ) -> tuple[list[str], list[str]]:
+        """Of what lies apart: side by side in an array, for gaps are gone through once, and not by each stage."""
+        start, stop, whole = ends
+        position = self.positions.axes[axis]
+        place = self._elements[id(moved)] = f"{edge}[{position} - {start}]"
+        element = f"{self._passed[moved.buffer]}[{self.positions.text_at(moved.index, {})}]"
+        head = ["#pragma omp simd", f"for (int64_t {position} = {start}; {position} < {stop}; ++{position}) {{"]
+        if isinstance(moved, Load):
+            rest = f"for (int64_t {position} = {stop}; {position} < {whole}; ++{position}) {place} = 0;"
+            return [*head, f"{INDENT}{place} = {element};", "}", rest], []
+        return [], [*head, f"{INDENT}{element} = {place};", "}"]
 
     def _in_stages(self, loop: AxisLoop, stages: Sequence[LoopStage], start: str, stop: str) -> list[str]:
         """Loops one after the other over the points of a piece."""

@@ -7,6 +7,8 @@
     for (int64_t i = i_start; i < i_whole; ++i) y_here[i - i_start] = … x_here[i - i_start] …;
     if (i_whole != i_stop) __builtin_memcpy(y_ptr + i_start, y_edge, sizeof(float) * (i_stop - i_start));
 
+What lies apart in memory, or the other way round, is brought together there before the first stage in any case.
+
 What is left behind the last whole vector would have a text of its own in each loop, point by point: it takes a compiler
 almost as long as the loop does, and fifteen points of several functions as long as a hundred side by side.
 """
@@ -29,7 +31,7 @@ _DIVIDING = frozenset(("floordiv", "truncdiv", "remainder", "fmod"))
 
 
 def moved_of(loop: AxisLoop, nest: Nest, elsewhere: Collection[int]) -> list[Load | Store]:
-    """What a loop in stages reads and writes along its axis, all of it neighbours; none where it keeps to its points.
+    """What a loop in stages reads and writes along its axis; none where it keeps to its points.
 
     `elsewhere` are stores, by their identity, whose places are told already.
     """
@@ -45,13 +47,18 @@ def moved_of(loop: AxisLoop, nest: Nest, elsewhere: Collection[int]) -> list[Loa
             index = statement.index
             if statement.conditions or not index.is_affine() or id(statement) in elsewhere:
                 return []
-            if loop.axis in index.axes and index.coefficient(loop.axis) == 1:
+            if loop.axis in index.axes:
                 found.append(statement)
-            elif loop.axis in index.axes or isinstance(statement, Store):
+            elif isinstance(statement, Store):
                 return []
         elif isinstance(statement, Compute) and statement.primitive in _DIVIDING and not statement.dtype.is_floating:
             return []
     return found if len(found) <= MOST else []
+
+
+def is_apart(moved: Load | Store, axis: str) -> bool:
+    """Whether neighbours along an axis lie apart in memory, or the other way round."""
+    return moved.index.coefficient(axis) != 1
 
 
 def points_of_vector(kernel: Kernel, moved: Collection[Load | Store]) -> int:
