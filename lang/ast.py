@@ -63,6 +63,13 @@ class ListExpr(Syntax):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Starred(Syntax):
+    """`*value`, inside a tuple, a list or a target that is one, and among the arguments of a call."""
+
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class ListComp(Syntax):
     """`[element for target in iterable if condition]`, one `for`, at most one `if`."""
 
@@ -159,6 +166,7 @@ Expr: TypeAlias = (
     | JoinedStr
     | TupleExpr
     | ListExpr
+    | Starred
     | ListComp
     | Attribute
     | Subscript
@@ -171,7 +179,7 @@ Expr: TypeAlias = (
     | Conditional
 )
 
-Target: TypeAlias = Name | Subscript | Attribute | TupleExpr
+Target: TypeAlias = Name | Subscript | Attribute | TupleExpr | Starred
 """What may stand left of `=`. The parser lets only these through; a TupleExpr's elements are targets again."""
 
 

@@ -50,7 +50,7 @@ class AuthoredStatement:
         while waiting:
             target = waiting.pop()
             found |= {target.id} if isinstance(target, ast.Name) else set()
-            waiting += ast.children(target) if isinstance(target, ast.TupleExpr) else ()  # type: ignore[arg-type]
+            waiting += ast.children(target) if isinstance(target, ast.TupleExpr | ast.Starred) else ()  # type: ignore[arg-type]
         return found
 
     def text(self) -> list[str]:

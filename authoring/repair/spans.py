@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Node, Value
@@ -88,7 +88,7 @@ class Spans:
                 if returns and returns[-1].value is not None:
                     value = returns[-1].value
                     elements = value.elements if isinstance(value, ast.TupleExpr) else (value,)
-                    return elements[index] if index < len(elements) else None
+                    return _at(elements, index)
         return None
 
 
@@ -104,7 +104,13 @@ def _operand_of(written: ast.Syntax, position: int) -> ast.Syntax | None:
         operands = written.args if is_module else (owner, *written.args)
     else:
         return None
-    return operands[position] if position < len(operands) else None
+    return _at(operands, position)
+
+
+def _at(elements: Sequence[ast.Expr], index: int) -> ast.Expr | None:
+    """The element at an index, where each stands for itself."""
+    known = index < len(elements) and not any(isinstance(element, ast.Starred) for element in elements)
+    return elements[index] if known else None
 
 
 def _inside_functions(root: ast.FunctionDef) -> Iterator[ast.Syntax]:

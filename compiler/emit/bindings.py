@@ -76,6 +76,8 @@ def target_names(targets: Iterable[ast.Expr], *, through: bool) -> Iterator[str]
                 yield target.id
             case ast.TupleExpr():
                 stack += target.elements
+            case ast.Starred():
+                stack.append(target.value)
             case ast.Subscript() | ast.Attribute() if through:
                 stack.append(target.value)
             case _:

@@ -34,17 +34,19 @@ from ..types.types import (
 from .emitter import Emitter, described, is_constant, known_constant
 from .outside import RecordType
 from .spellings import asks_in_vain
+from .stars import STAR, as_sizes, emit_elements, require_known
 from .stores import is_written
 
 _FROM_TENSOR: dict[Type, str] = {INT: "aten::IntImplicit", FLOAT: "aten::FloatImplicit", NUMBER: "aten::ScalarImplicit"}
 MAX_CANDIDATES = 6
 
 
-def emit_arguments(e: Emitter, node: ast.Call) -> Walk:
-    """The arguments of a call, in order."""
-    arguments: list[Argued] = []
-    for argument in node.args:
-        arguments.append(Argued((yield e.expression(argument)), argument.span))
+def emit_arguments(e: Emitter, node: ast.Call, *, are_sizes: bool = False) -> Walk:
+    """The arguments of a call, in order; `are_sizes` where those without a name are ints that stand for a list."""
+    arguments: list[Argued] = yield emit_elements(e, node.args)
+    if are_sizes and any(argument.keyword == STAR for argument in arguments):
+        arguments = as_sizes(e, node, arguments)
+    require_known(e, arguments, "arguments")
     for keyword in node.keywords:
         arguments.append(Argued((yield e.expression(keyword.value)), keyword.value.span, keyword.name))
     return arguments

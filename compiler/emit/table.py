@@ -27,6 +27,7 @@ from .expressions.simple import (
     emit_list,
     emit_name,
     emit_stray_slice,
+    emit_stray_star,
     emit_tuple,
     emit_unary,
 )
@@ -56,6 +57,7 @@ HANDLERS = Handlers(
         ast.Constant: emit_constant,
         ast.TupleExpr: emit_tuple,
         ast.ListExpr: emit_list,
+        ast.Starred: emit_stray_star,
         ast.ListComp: emit_list_comprehension,
         ast.Attribute: emit_attribute,
         ast.Subscript: emit_subscript,

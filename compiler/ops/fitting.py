@@ -57,6 +57,16 @@ def is_matrix(a: Arguments) -> None:
         raise misfit(a, f"expected {least} dimensions, but got a tensor of shape {list(a.at(0))}")
 
 
+def require_no_dimensions(a: Arguments) -> None:
+    """A number is wanted, for which torch takes no tensor that has dimensions, of whatever size."""
+    for shape in shapes_given(a, a.schema.arguments[0].name):
+        if shape:
+            message = (
+                f"a number is wanted, and a tensor of shape {list(shape)} stands here: write float(…) or int(…) of it"
+            )
+            raise TypeError(message)
+
+
 def require_one_number(a: Arguments) -> None:
     for shape in shapes_given(a, a.schema.arguments[0].name):
         if prod(shape) != 1:

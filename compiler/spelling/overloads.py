@@ -244,6 +244,13 @@ def _packed_start(
     return start if all(type == INT or (takes_tensors and is_tensor(type)) for type in types) else None
 
 
+def takes_sizes(schema: FunctionSchema, *, is_method: bool) -> bool:
+    """Whether ints one by one, all that a call gives without a name, stand for the schema's list."""
+    formals = schema.positional[is_method:]
+    is_list = len(formals) == 1 and formals[0].type == INT_LIST and formals[0].fixed_size is None
+    return is_list and formals[0].name != "self"
+
+
 def _takes_no_bool(schema: FunctionSchema) -> bool:
     """Whether a bool stands for no int: in torch's own functions of tensors, not in Python's or a user's."""
     return (

@@ -389,6 +389,9 @@ class TreeBuilder:
     def tuple_grouped(self, c: list[Any], start: int, end: int) -> ast.TupleExpr:
         return ast.TupleExpr(Span(self.source, start, end), tuple(c[1]))
 
+    def starred(self, c: list[Any], start: int, end: int) -> ast.Starred:
+        return ast.Starred(Span(self.source, start, end), c[1])
+
     def list_display_empty(self, c: list[Any], start: int, end: int) -> ast.ListExpr:
         return ast.ListExpr(Span(self.source, start, end), ())
 

@@ -19,7 +19,14 @@ def check_target(target: ast.Expr, diagnostics: Diagnostics, kind: TargetKind = 
             case ast.Name():
                 pass
             case ast.TupleExpr() if kind == "plain":
+                stars = [element for element in part.elements if isinstance(element, ast.Starred)]
+                if len(stars) > 1:
+                    note = "one of them takes what the other names leave"
+                    diagnostics.report("E103", "a second '*' left of '='", stars[1].span, note)
+                    return
                 pending.extend(reversed(part.elements))
+            case ast.Starred() if kind == "plain":
+                pending.append(part.value)
             case ast.Subscript() if kind != "annotated":
                 pass
             case ast.Attribute() if kind in ("plain", "augmented"):

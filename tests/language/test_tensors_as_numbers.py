@@ -52,6 +52,16 @@ def test_what_is_no_int(number: np.ndarray) -> None:
         torch.tensor(X).sum(torch.tensor(number))
 
 
+@pytest.mark.parametrize("call", ["torch.add(x, x, alpha=n)", "F.leaky_relu(x, n)", "torch.full((2,), n)", "x.norm(n)"])
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_a_tensor_with_dimensions_is_no_number(call: str, backend: str) -> None:
+    function = gs.CompilationUnit(f"def f(x, n):\n    return {call}\n").f
+    with gs.settings.backend(backend), pytest.raises(gs.RuntimeFailure, match="a number is wanted"):
+        function(torch.tensor(X), torch.tensor([2]))
+    with pytest.raises(TypeError):
+        eval(call, {"torch": torch, "F": torch.nn.functional, "x": torch.tensor(X), "n": torch.tensor([2])})
+
+
 def test_a_number_that_would_lose_a_gradient() -> None:
     function = gs.CompilationUnit("def f(x, a):\n    return torch.add(x, x, alpha=a).sum()\n").f
     with pytest.raises(gs.RuntimeFailure, match="requires a gradient") as caught:

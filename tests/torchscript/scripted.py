@@ -8,7 +8,9 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import gradscript as gs
 import numpy as np
+import pytest
 import torch
 
 HEAD = (
@@ -46,3 +48,22 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, list | tuple):
         return len(left) == len(right) and all(map(same, left, right))
     return left == right or (isinstance(left, float) and math.isnan(left) and math.isnan(right))
+
+
+def check_with_python(folder: Path, text: str, calls: list[tuple[Any, ...]]) -> None:
+    """Values, or an error with Python's message, also of the source that is printed."""
+    python, unit = python_function(folder, text), gs.CompilationUnit(text)
+    again = gs.CompilationUnit(unit.code)
+    assert again.code == unit.code
+    for arguments in calls:
+        try:
+            expected = python(*copied(arguments))
+        except Exception as error:
+            for made in (unit, again):
+                with pytest.raises(gs.RuntimeFailure) as failure:
+                    made.f(*arguments)
+                assert str(error) in str(failure.value)
+            continue
+        for made in (unit, again):
+            found = made.f(*arguments)
+            assert same(found, expected), (arguments, found, expected)

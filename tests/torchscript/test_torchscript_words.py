@@ -9,7 +9,7 @@ from typing import Any
 import gradscript as gs
 import pytest
 import torch
-from scripted import copied, python_function, same
+from scripted import check_with_python
 
 WORDS = ("Grad Script", "", "  tab\tbed \n", "key=value=", "ab1", "ÄÖ_ß")
 METHODS = (
@@ -31,7 +31,7 @@ CALLS = (
 def test_strings(tmp_path: Path, part: int) -> None:
     calls = [*(f"s.{name}()" for name in METHODS), *CALLS][part::4]
     text = f"def f(s: str):\n    return {', '.join(f'({call})' for call in calls)}\n"
-    _agree(tmp_path, text, [(word,) for word in WORDS])
+    check_with_python(tmp_path, text, [(word,) for word in WORDS])
 
 
 LISTS = "def f(a: List[int], b: List[int]):\n    return a < b, a <= b, a > b, a >= b, min(a, b, [2]), max(a, b)\n"
@@ -79,6 +79,14 @@ PROGRAMS: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
             (torch.ones(0, 2), torch.zeros(0, dtype=torch.int64)),
         ],
     ),
+    "places in lists": (
+        "def f(x: Tensor):\n    y = x.clone()\n    y[[[0, 1], [2, 0]], 0] = 7.0\n    return x[[[0, 1], [2, 2]], :], x[:, [[1], [0]]], x[[True, False, True]], y\n",
+        [(torch.arange(6.0).reshape(3, 2),)],
+    ),
+    "numbers of math": (
+        "def f(n: int, m: int):\n    return math.gcd(n, m), math.lcm(n, m), math.factorial(n), math.isqrt(n), math.comb(n, 2), math.perm(n, 1)\n",
+        [(12, 18), (5, -15), (0, 0), (-3, 1)],
+    ),
     "where a tensor is": (
         "def f(x: Tensor):\n    return x.is_meta, x.is_nested, x.is_sparse_csr, x.is_quantized, x.is_cpu, x.mH, x.itemsize\n",
         [(torch.ones(2, 3),)],
@@ -88,26 +96,7 @@ PROGRAMS: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(tmp_path: Path, name: str) -> None:
-    _agree(tmp_path, *PROGRAMS[name])
-
-
-def _agree(folder: Path, text: str, calls: list[tuple[Any, ...]]) -> None:
-    """Values, or an error with Python's message, also of the source that is printed."""
-    python, unit = python_function(folder, text), gs.CompilationUnit(text)
-    again = gs.CompilationUnit(unit.code)
-    assert again.code == unit.code
-    for arguments in calls:
-        try:
-            expected = python(*copied(arguments))
-        except Exception as error:
-            for made in (unit, again):
-                with pytest.raises(gs.RuntimeFailure) as failure:
-                    made.f(*arguments)
-                assert str(error) in str(failure.value)
-            continue
-        for made in (unit, again):
-            found = made.f(*arguments)
-            assert same(found, expected), (arguments, found, expected)
+    check_with_python(tmp_path, *PROGRAMS[name])
 
 
 @pytest.mark.parametrize(("n", "told"), [(5, "RuntimeError: too small"), (0, "RuntimeError: m"), (9, "to be True")])
@@ -130,6 +119,7 @@ REFUSED = (
     ("torch.jit.annotate(List[List[float]], x.tolist())", "a tensor of 2 dimensions of floats", "float32[1]"),
     ("torch.jit.annotate(List[int], x.tolist())", "a tensor of 1 dimensions of ints", ""),
     ("torch.jit.annotate(List[str], x.tolist())", "tolist() does not give a List[str]", ""),
+    ("x[[[0], [0]]]", "a list of lists for an index of each dimension", "torch.tensor"),
     ("x.upper()", "a Tensor has no method 'upper'", ""),
 )
 

@@ -14,7 +14,7 @@ from ...ops.registry import OPS
 from ...spelling.advice import for_function, for_member, for_module, for_name
 from ...spelling.functions import FUNCTIONS_ONLY
 from ...spelling.names import BUILTINS, MODULES, OWN, PLAIN_TOO, names_in_module, op_name
-from ...spelling.overloads import Argued
+from ...spelling.overloads import Argued, takes_sizes
 from ...types.types import (
     BOOL,
     CLOSURE,
@@ -187,7 +187,7 @@ def _call_module(e: Emitter, node: ast.Call, function: ast.Attribute, module: st
         raise e.fail("E202", f"unknown operator '{module}.{function.name}'", function.name_span, *notes)
     if module == "warnings":
         return (yield emit_warn(e, node))
-    arguments = yield emit_arguments(e, node)
+    arguments = yield emit_arguments(e, node, are_sizes=_takes_sizes(name, is_method=False))
     if MODULES[module] in PLAIN_TOO and not e.unit.builtins_first:
         arguments = functional_arguments(e, function.name, arguments)
         if asks_in_place(e, function.name, arguments):
@@ -248,6 +248,10 @@ def _takes_tensors_only(name: str) -> bool:
     return all(op.schema.arguments and is_tensor(op.schema.arguments[0].type) for op in OPS.overloads(name))
 
 
+def _takes_sizes(name: str, *, is_method: bool) -> bool:
+    return any(takes_sizes(op.schema, is_method=is_method) for op in OPS.overloads(name))
+
+
 def _root(node: ast.Expr) -> ast.Expr:
     while isinstance(node, ast.Attribute):
         node = node.value
@@ -269,7 +273,8 @@ def _call_method(e: Emitter, node: ast.Call, function: ast.Attribute) -> Walk:
             function.value.span,
             f"test it first: `if {function.value.span.text} is not None:`",
         )
-    arguments = yield emit_arguments(e, node)
+    are_sizes = is_tensor(receiver.type) and _takes_sizes(name, is_method=True)
+    arguments = yield emit_arguments(e, node, are_sizes=are_sizes)
     if is_tensor(receiver.type) and name.endswith("_") and not name.endswith("__") and not OPS.overloads(name):
         return emit_mutation(e, node, function, subject, arguments)
     if is_tensor(receiver.type) and name == "tolist" and not arguments:

@@ -6,6 +6,7 @@ from ....lang import ast
 from ....lang.diagnostics import did_you_mean
 from ....lang.source import Span
 from ....lang.trampoline import Walk
+from ...analysis.python_tuples import is_shape
 from ...ir.node import Value
 from ...ops.registry import OPS
 from ...spelling.advice import for_function, for_member, for_module
@@ -28,6 +29,7 @@ from ..annotations import dotted_name
 from ..emitter import Emitter, Evaluated, described
 from ..expected import take_type
 from ..resolve import element_named, emit_resolved
+from ..stars import STAR, as_sizes, emit_elements, require_known, spread_list
 from ..truth import EmitSide, refine
 from .conditions import emit_bool, emit_condition, emit_operand
 from .operators import emit_binary, emit_comparison
@@ -52,16 +54,26 @@ def emit_constant(e: Emitter, node: ast.Constant) -> Walk:
 
 
 def emit_tuple(e: Emitter, node: ast.TupleExpr) -> Walk:
-    values = []
-    for element in node.elements:
-        values.append((yield e.expression(element)))
-    return e.at(node).tuple(values)
+    found = yield emit_elements(e, node.elements)
+    listed = [element.value for element in found if element.keyword == STAR]
+    if listed and all(map(is_shape, listed)):
+        # Sizes are lists here, however they are joined.
+        return as_sizes(e, node, found)[0].value
+    require_known(e, found, "elements")
+    return e.at(node).tuple([element.value for element in found])
+
+
+def emit_stray_star(e: Emitter, node: ast.Starred) -> Walk:
+    yield from ()
+    note = "a `*` stands in a tuple, in a list, and among the arguments of a function"
+    raise e.fail("E102", "a `*` is not supported here", node.span, note)
 
 
 def emit_list(e: Emitter, node: ast.ListExpr) -> Walk:
-    values: list[Value] = []
-    for element in node.elements:
-        values.append((yield e.expression(element)))
+    found = yield emit_elements(e, node.elements)
+    if any(element.keyword == STAR for element in found):
+        return spread_list(e, node, found)
+    values = [element.value for element in found]
     if not values:
         empty = e.at(node).node("prim::ListConstruct", (), [TENSOR_LIST]).output
         e.untold.add(empty)
@@ -72,7 +84,7 @@ def emit_list(e: Emitter, node: ast.ListExpr) -> Walk:
         if value in e.untold and isinstance(told, ListType):
             take_type(value, told)
     type = values[0].type
-    for value, element in zip(values, node.elements, strict=True):
+    for value, element in zip(values, found, strict=True):
         joined = unify(type, value.type)
         if joined is None:
             raise e.fail(

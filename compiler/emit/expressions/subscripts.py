@@ -28,6 +28,7 @@ from ...types.types import (
     TupleType,
     Type,
     is_tensor,
+    leaf_of,
 )
 from ...types.types import TENSOR as TENSOR_TYPE
 from ..emitter import Emitter, described
@@ -88,7 +89,7 @@ def _select(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
     left: list[Value | None] = []
     right: list[Value | None] = []
     for item in items[:split]:
-        yield _apply(e, item, part, left, from_right=False)
+        yield _apply(e, item, part, left, from_right=False, is_alone=not isinstance(node.index, ast.TupleExpr))
     for item in reversed(items[split + 1 :]):
         yield _apply(e, item, part, right, from_right=True)
     if any(v is not None for v in (*left, *right)):
@@ -96,7 +97,9 @@ def _select(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
     return part
 
 
-def _apply(e: Emitter, item: ast.Expr, part: Part, dims: list[Value | None], *, from_right: bool) -> Walk:
+def _apply(
+    e: Emitter, item: ast.Expr, part: Part, dims: list[Value | None], *, from_right: bool, is_alone: bool = False
+) -> Walk:
     """Apply one item after those that `dims` stands for; `dims` gains an entry for each dimension that it leaves."""
     if isinstance(item, ast.Slice):
         bounds = yield emit_bounds(e, item)
@@ -122,6 +125,11 @@ def _apply(e: Emitter, item: ast.Expr, part: Part, dims: list[Value | None], *, 
         dims.append(value)
     elif value.type == INT_LIST:
         dims.append(builder.op("aten::_index_tensor", value))
+    elif isinstance(value.type, ListType) and leaf_of(value.type) in (INT, BOOL):
+        if is_alone and isinstance(value.type.element, ListType):
+            note = "write its lists side by side, `x[[0, 1], [2, 3]]`, or `x[torch.tensor(l)]` for one index"
+            raise e.fail("E301", "torch takes a list of lists for an index of each dimension", item.span, note)
+        dims.append(emit_resolved(e, item, "tensor", [Argued(value, item.span)], "a subscript"))
     else:
         note = "use ints, slices, None or tensors"
         raise e.fail("E301", f"a tensor cannot be indexed by {described(value.type)}", item.span, note)

@@ -9,10 +9,11 @@ from ....lang.trampoline import Walk
 from ...ir.node import Value
 from ...spelling.advice import for_name
 from ...spelling.overloads import Argued
-from ...types.types import ListType, TupleType, is_tensor
+from ...types.types import TENSOR, ListType, TupleType, is_tensor
 from ..annotations import dotted_name
 from ..emitter import Emitter, described
 from .subscripts import emit_subscript_store
+from .tuples import type_of_elements
 
 
 def emit_target(e: Emitter, target: ast.Target, source: Argued) -> Walk:
@@ -23,6 +24,8 @@ def emit_target(e: Emitter, target: ast.Target, source: Argued) -> Walk:
         case ast.TupleExpr():
             for element, value in zip(target.elements, _unpacked(e, target, source), strict=True):
                 yield emit_target(e, element, Argued(value, source.span))  # type: ignore[arg-type]
+        case ast.Starred():
+            yield emit_target(e, target.value, source)  # type: ignore[arg-type]
         case ast.Subscript():
             yield emit_subscript_store(e, target, source)
         case _:
@@ -32,6 +35,9 @@ def emit_target(e: Emitter, target: ast.Target, source: Argued) -> Walk:
 
 def _unpacked(e: Emitter, target: ast.TupleExpr, source: Argued) -> Sequence[Value]:
     value, count = source.value, len(target.elements)
+    starred = next((i for i, t in enumerate(target.elements) if isinstance(t, ast.Starred)), None)
+    if starred is not None:
+        return _unpacked_around(e, target, value, starred)
     names = [t.id if isinstance(t, ast.Name) else "" for t in target.elements]
     if isinstance(value.type, TupleType):
         if len(value.type.elements) != count:
@@ -48,3 +54,32 @@ def _unpacked(e: Emitter, target: ast.TupleExpr, source: Argued) -> Sequence[Val
         return node.outputs
     note = "use `torch.unbind`" if is_tensor(value.type) else "only tuples and lists are unpacked"
     raise e.fail("E301", f"{described(value.type)} cannot be unpacked", target.span, note)
+
+
+def _unpacked_around(e: Emitter, target: ast.TupleExpr, value: Value, at: int) -> Sequence[Value]:
+    """`a, *b, c = value`: what is left between the others is a list."""
+    after = len(target.elements) - at - 1
+    if isinstance(value.type, TupleType):
+        elements = e.elements(value, target)
+        if len(elements) < at + after:
+            message = f"cannot unpack {len(elements)} values into {at + after} names and a list"
+            raise e.fail("E301", message, target.span)
+        end = len(elements) - after
+        between = list(elements[at:end])
+        type = type_of_elements(TupleType(tuple(element.type for element in between)))
+        if type is None and between:
+            note = "the elements of a list have one type: name them one by one"
+            raise e.fail("E301", "what the `*` takes is of several types", target.elements[at].span, note)
+        taken = e.at(target).list(between, type or TENSOR)
+        if not between:
+            e.untold.add(taken)
+        return [*elements[:at], taken, *elements[end:]]
+    if not isinstance(value.type, ListType):
+        note = "use `torch.unbind`" if is_tensor(value.type) else "only tuples and lists are unpacked"
+        raise e.fail("E301", f"{described(value.type)} cannot be unpacked", target.span, note)
+    before = [e.value("aten::__getitem__.t", target, value, i) for i in range(at)]
+    # Of a list that is too short the rest has no such place.
+    rest = e.value("aten::slice.t", target, value, at) if at else value
+    behind = [e.value("aten::__getitem__.t", target, rest, i - after) for i in range(after)]
+    taken = e.value("aten::slice.t", target, rest, 0, -after if after else None)
+    return [*before, taken, *behind]

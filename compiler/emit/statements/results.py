@@ -8,6 +8,7 @@ from ...ir.node import Value
 from ...types.types import CLOSURE, TupleType
 from ..emitter import Emitter
 from ..expected import take_type, want_elements
+from ..stars import emit_elements, require_known
 
 
 def emit_result(e: Emitter, node: ast.Expr) -> Walk:
@@ -28,13 +29,13 @@ def emit_result(e: Emitter, node: ast.Expr) -> Walk:
         node.elements, e.returns.elements if isinstance(e.returns, TupleType) else (), strict=False
     ):
         want_elements(e, element, type)
-    for element in node.elements[:-1]:
-        values.append((yield e.expression(element)))
     last = node.elements[-1]
-    if isinstance(last, ast.Name) and len(node.elements) > 1:
+    is_name = isinstance(last, ast.Name) and len(node.elements) > 1
+    found = yield emit_elements(e, node.elements[:-1] if is_name else node.elements)
+    require_known(e, found, "elements")
+    values += [element.value for element in found]
+    if isinstance(last, ast.Name) and is_name:
         values.append(_last_element(e, last))
-    else:
-        values.append((yield e.expression(last)))
     return _as_returned(e, e.at(node).tuple(values))
 
 

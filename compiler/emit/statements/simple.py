@@ -79,7 +79,7 @@ def _assigned_value(e: Emitter, node: ast.Assign) -> Walk:
 
 
 def emit_aug_assign(e: Emitter, node: ast.AugAssign) -> Walk:
-    if isinstance(node.target, ast.TupleExpr | ast.Attribute):
+    if isinstance(node.target, ast.TupleExpr | ast.Attribute | ast.Starred):
         raise e.fail(
             "E103",
             "an augmented assignment needs a name or a subscript",

@@ -139,9 +139,19 @@ def _to_int(value: Numeric) -> int:
     return int(value)
 
 
+def _implicit(tensor: Array) -> Numeric:
+    """The number that a tensor stands for where one is wanted: in torch one that has dimensions stands for none."""
+    if tensor.ndim:
+        shape = list(tensor.shape)
+        raise TypeError(
+            f"a number is wanted, and a tensor of shape {shape} stands here: write float(…) or int(…) of it"
+        )
+    return item(tensor)
+
+
 def _constant(tensor: Array) -> Numeric:
-    """The number in a tensor for which a gradient is asked, which a floating one would lose."""
-    value = item(tensor)
+    """The same of a tensor for which a gradient is asked, which a floating one would lose."""
+    value = _implicit(tensor)
     if isinstance(value, float):
         raise TypeError("a number is wanted, and a tensor that requires a gradient stands here: write float(…) of it")
     return value
@@ -161,13 +171,18 @@ for source in ("Scalar", "int", "float", "bool", "str"):
     declare(f"aten::Int.{source}({source} a) -> int", int if source == "str" else _to_int)
 for source in ("Scalar", "int", "float", "bool"):
     declare(f"aten::Bool.{source}({source} a) -> bool", bool)
-for name in ("Float.Tensor", "FloatImplicit"):
-    declare(
-        f"aten::{name}(Tensor a) -> float",
-        lambda a: float(item(a)),
-        traits=NONDIFFERENTIABLE,
-        fits=fitting.require_one_number,
-    )
+declare(
+    "aten::Float.Tensor(Tensor a) -> float",
+    lambda a: float(item(a)),
+    traits=NONDIFFERENTIABLE,
+    fits=fitting.require_one_number,
+)
+declare(
+    "aten::FloatImplicit(Tensor a) -> float",
+    lambda a: float(_implicit(a)),
+    traits=NONDIFFERENTIABLE,
+    fits=fitting.require_no_dimensions,
+)
 declare(
     "aten::Int.Tensor(Tensor a) -> int",
     lambda a: _to_int(item(a)),
@@ -183,19 +198,24 @@ declare(
     traits=NONDIFFERENTIABLE,
     fits=fitting.require_one_number,
 )
-declare("aten::ScalarImplicit(Tensor a) -> Scalar", item, traits=NONDIFFERENTIABLE, fits=fitting.require_one_number)
+declare(
+    "aten::ScalarImplicit(Tensor a) -> Scalar",
+    _implicit,
+    traits=NONDIFFERENTIABLE,
+    fits=fitting.require_no_dimensions,
+)
 # They stay where nothing uses what the number goes into: what they refuse is a gradient that would be zero.
 declare(
     "aten::FloatImplicit.constant(Tensor a) -> float",
     lambda a: float(_constant(a)),
     traits=NONDIFFERENTIABLE | Trait.SIDE_EFFECT,
-    fits=fitting.require_one_number,
+    fits=fitting.require_no_dimensions,
 )
 declare(
     "aten::ScalarImplicit.constant(Tensor a) -> Scalar",
     _constant,
     traits=NONDIFFERENTIABLE | Trait.SIDE_EFFECT,
-    fits=fitting.require_one_number,
+    fits=fitting.require_no_dimensions,
 )
 
 # --- the math module: `math.sqrt` in source is the op `math_sqrt` ---
@@ -237,4 +257,8 @@ for name in (
     declare(f"aten::{name}.Scalar(Scalar a) -> float", _as_tensor(name))
 for name in ("pow", "atan2", "hypot", "copysign", "fmod"):
     declare(f"aten::math_{name}(Scalar a, Scalar b) -> float", getattr(math, name))
+for name in ("gcd", "lcm", "comb", "perm"):
+    declare(f"aten::math_{name}(int a, int b) -> int", getattr(math, name))
+for name in ("factorial", "isqrt"):
+    declare(f"aten::math_{name}(int a) -> int", getattr(math, name))
 declare("aten::math_log.base(Scalar a, Scalar base) -> float", math.log)
