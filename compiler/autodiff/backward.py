@@ -20,7 +20,7 @@ from ..types.types import TensorType, is_tensor
 from .aggregation import copy_repeated
 from .forward import Forward
 from .gradient import Gradient
-from .reverse import Reverse, gradient_type
+from .reverse import Reverse, gradient_type, known_floating
 from .rules.branches import sure_type
 
 _SIZED = ("aten::sum_to_size", "aten::_grad_sum_to_size", "aten::expand", "aten::new_zeros")
@@ -63,6 +63,8 @@ class Backward:
         reverse = Reverse(
             df, builder, self.forward.active, self.forward.functions, aggregation=self.forward.aggregation
         )
+        values = [*f.inputs, *(value for node in f.nodes for value in node.outputs)]
+        reverse.mixes = len({known_floating(value.type) for value in values} - {None}) > 1
         reverse.is_certain = len(self.seeds) == len(self.seeded)
         for value in self.seeds:
             name = f"grad_{value.name_hint}" if value.name_hint else ""

@@ -12,7 +12,8 @@ from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph
 from ..ir.node import Node, Value
 from ..ir.rewrite import splice
-from ..types.types import TENSOR, UNDEFINED, ListType, Type, is_tensor, strip_optional
+from ..types.dtypes import DType
+from ..types.types import TENSOR, UNDEFINED, ListType, TensorType, Type, is_tensor, strip_optional
 from .aggregation import PLAIN, Aggregation, chained_sum
 
 
@@ -43,6 +44,8 @@ class Reverse:
     """What is summed at once, where it has not been."""
     is_certain: bool = True
     """Whether the gradients that it starts from are the outputs' alone, and not those of captured temporaries too."""
+    mixes: bool = False
+    """Whether values are known to be of several floating dtypes."""
     there: set[Value] = field(default_factory=set)
     """Gradients that are known to be there: what is made of them need not ask."""
 
@@ -98,6 +101,12 @@ class Reverse:
             return list(results)
         inner.returns(*results)
         return [node.add_output(result.type) for result in results]
+
+
+def known_floating(type: Type) -> DType | None:
+    """The floating dtype of a tensor, where it is known to have one."""
+    dtype = type.dtype if isinstance(type, TensorType) else None
+    return dtype if dtype is not None and dtype.is_floating else None
 
 
 def gradient_type(value: Value) -> Type:

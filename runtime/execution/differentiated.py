@@ -148,10 +148,14 @@ class CompiledGraph:
                 marks = mark_results(graph, asked)
                 program = self
                 if marks or self.asks:
-                    program = CompiledGraph(graph, self.name, whole=self.whole, temporaries=self._temporaries)
+                    program = self.on(graph)
                     program.marks = marks
                 found = self._answered.setdefault(flags, program)
         return found
+
+    def on(self, graph: Graph) -> CompiledGraph:
+        """The same of a graph that was made of this one's."""
+        return CompiledGraph(graph, self.name, whole=self.whole, temporaries=self._temporaries)
 
     def differentiate(self, key: PatternKey) -> Differentiated | CompileError:
         """The program differentiated for the inputs that want a gradient; the error (E408) where an op has none."""

@@ -16,6 +16,7 @@ from ...compiler.autodiff.gradient import residuals_of
 from ...compiler.ops.arrays import dtype_of
 from ...lang.diagnostics import CompileError
 from ..execution.differentiated import CompiledGraph, Differentiated, PatternKey, pattern_of
+from ..execution.mixed_dtypes import for_arrays
 from .captures import Capture, NestedEdges, TensorCapture, captured, require_captures
 from .fingerprints import check_fingerprints, fingerprints_of, is_checking
 from .node import Edge, GradientValue, Metadata, TapeNode
@@ -36,11 +37,11 @@ def run_on_tape(program: CompiledGraph, values: Sequence[Any]) -> list[Any]:
 
 def record_on_tape(program: CompiledGraph, key: PatternKey, values: Sequence[Any]) -> list[Any]:
     """`run_on_tape` for values of a key that wants a gradient."""
-    differentiated = program.differentiate(key)
     if program.takes_lists:
         arrays = [plain(value) for value in values]
     else:
         arrays = [value._data if isinstance(value, TapeValue) else value for value in values]
+    differentiated = for_arrays(program, arrays).differentiate(key)
     if isinstance(differentiated, CompileError):
         outputs = program.run(arrays)
         return RefusalNode(program.name, differentiated, values, outputs).results

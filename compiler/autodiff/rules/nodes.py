@@ -14,9 +14,9 @@ from ...ir.node import Block, Node, Value, copy_node, walk
 from ...ir.structure import AS_LONG, GRADIENT_OF
 from ...ops.registry import OPS
 from ...types.schema import FunctionSchema
-from ...types.types import NONE, UNDEFINED, ListType, OptionalType, VariableType, is_tensor, strip_optional
+from ...types.types import NONE, UNDEFINED, ListType, OptionalType, VariableType, is_tensor, leaf_of, strip_optional
 from ..flatten import without_tuples_inside
-from ..reverse import Reverse, gradient_type, materialize
+from ..reverse import Reverse, gradient_type, known_floating, materialize
 from .second_order import call_backward
 
 
@@ -78,8 +78,21 @@ class PairRule:
             results = inline_backward(builder, self.pair, self.context, gradients)
         if "::" in self.name:
             self._point_at_call(builder)
-            return [unwrapped_gradient(builder, results[i]) for i in wanted]
+            return [self._in_dtype(builder, reverse, i, unwrapped_gradient(builder, results[i])) for i in wanted]
         return [self._fitted(builder, i, unwrapped_gradient(builder, results[i])) for i in wanted]
+
+    def _in_dtype(self, builder: Builder, reverse: Reverse, index: int, gradient: Value) -> Value:
+        """The gradient of an operand in its dtype, as torch's engine hands it on, where the op gives another one: a
+        product before it takes no other."""
+        if not reverse.mixes or not is_tensor(gradient.type) or gradient.type == UNDEFINED:
+            return gradient
+        primal = self.node.inputs[index]
+        dtype = known_floating(primal.type)
+        if dtype is not None:
+            is_same = all(known_floating(output.type) is dtype for output in self.node.outputs)
+        else:
+            is_same = sum(is_tensor(leaf_of(value.type)) for value in self.node.inputs) < 2
+        return gradient if is_same else in_dtype_of(builder, self._given(builder, primal), gradient)
 
     def _fitted(self, builder: Builder, index: int, gradient: Value) -> Value:
         """A user's gradient in the shape of its input: where the input was broadcast, the sum over what it was
@@ -113,6 +126,12 @@ class PairRule:
     def _given(self, builder: Builder, primal: Value) -> Value:
         """An input that has a gradient, and so is there."""
         return builder.unwrap(primal) if primal.type != strip_optional(primal.type) else primal
+
+
+def in_dtype_of(builder: Builder, primal: Value, gradient: Value) -> Value:
+    """A gradient in the dtype of what it is of."""
+    dtype = known_floating(primal.type) or builder.op("prim::grad_dtype", primal)
+    return builder.op("aten::to.dtype", gradient, dtype)
 
 
 def _has_size(gradient: Value, primal: Value) -> bool:
@@ -296,7 +315,17 @@ class StructuralRule:
 
         results = reverse.grad_of(node.kind, gradients, node.span, body)
         for index, result in zip(wanted, results, strict=True):
-            reverse.add(node.inputs[index], result)
+            reverse.add(node.inputs[index], self._in_dtype(reverse, node.inputs[index], result))
+
+    def _in_dtype(self, reverse: Reverse, primal: Value, gradient: Value) -> Value:
+        """What is listed may be of several dtypes, and the gradient of a list is of the one that was made of them."""
+        if not reverse.mixes or self.node.kind != "prim::ListConstruct" or not is_tensor(primal.type):
+            return gradient
+
+        def body(builder: Builder) -> list[Value]:
+            return [in_dtype_of(builder, primal, gradient)]
+
+        return reverse.grad_of("aten::to", [gradient], self.node.span, body)[0]
 
 
 def _pass_on(node: Node, builder: Builder, gradients: list[Value]) -> dict[int, Value]:

@@ -15,6 +15,7 @@ from ...settings.modes import runs_c
 from ..array_runs import ArrayRun, lists_run
 from ..flags import flags_of, gradient_key
 from ..kernels import kernel_program
+from ..mixed_dtypes import for_dtypes
 from ..steps import step_of
 from ..tensors import requires_grad
 from .calls import CONSTANTS, NodeCall, PlainCall, PreparedCall, TorchValues, is_plain
@@ -52,6 +53,8 @@ def prepare(
     by_kernels = device != "cpu" or runs_c()
     # What is prepared is found again for other floats in these places.
     found = kernel_program(program, values, key, any_floats=True) if records and by_kernels else program
+    if records and found is program:
+        found = for_dtypes(program, values)
     step = step_of(found, key) if records else None
     if (step is None or not step.input_vjps) and has_lists and device == "cpu":
         return None

@@ -25,6 +25,7 @@ from ..devices import DeviceMemory
 from ..flags import flags_of, gradient_key, is_floating, key_of
 from ..kernels import kernel_program
 from ..kinds import BY_OPS, SYMBOLIC, is_batch_of_gradients
+from ..mixed_dtypes import for_dtypes
 from ..places import NestedPlaces, TensorPlace, each, moved, places, put_together, take_apart
 from ..products import on_tensors
 from ..second_derivatives import KeptArguments
@@ -274,12 +275,13 @@ def _step_of_recorded(program: CompiledGraph, values: Sequence[Any], key: Patter
     """The step of a call in which some values require a gradient, and what it takes."""
     device = device_of(values)
     if device in BY_OPS and not (device == "cpu" and runs_c()):
-        return step_of(program, key), values
+        return step_of(for_dtypes(program, values), key), values
     if isinstance(program, SizedGraph):
         # One program for all sizes, which are arguments of it.
         numbers = program.sized.numbers
         program, values, key = program.of_class, [*values, *numbers], (*key, *[False for _ in numbers])
-    return step_of(kernel_program(program, on_device(values), key), key), values
+    found = kernel_program(program, on_device(values), key)
+    return step_of(for_dtypes(program, values) if found is program else found, key), values
 
 
 def _transformed(step: Step, values: Sequence[Any]) -> list[Any]:
