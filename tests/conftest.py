@@ -96,11 +96,14 @@ def steps() -> Callable[[Callable[[], object]], int]:
 @pytest.fixture
 def op_by_op() -> Iterator[None]:
     """For what is tested of the interpreter itself, whichever backend the suite runs on. It holds in every thread."""
+    import gradscript as gs
     from gradscript.runtime.settings.modes import BEGUN
 
     begun = BEGUN.chosen
     BEGUN.choose("numpy")
     try:
-        yield
+        # What an earlier test of this thread may have chosen is no part of it.
+        with gs.settings.backend("numpy"):
+            yield
     finally:
         BEGUN.choose(begun)
