@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from math import prod
 from threading import RLock
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,8 @@ LEAST = 1 << 16
 STEPS = 8
 """Sizes between a power of two and the next."""
 ALIGNMENT = 64
+_Memory: TypeAlias = tuple[np.ndarray[Any, Any], dict[str, Any]]
+"""Memory, and how it is told to whoever makes an array of it: to ask an array anew takes longer than all the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Arena:
     def __init__(self, most_waiting: int) -> None:
         self.most_waiting = most_waiting
         self._lock = RLock()
-        self._waiting: dict[int, list[Any]] = {}
+        self._waiting: dict[int, list[_Memory]] = {}
         self._bytes_waiting = self._bytes_in_use = self._reused = self._made = 0
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -50,7 +52,7 @@ class Arena:
         if nbytes < LEAST:
             return np.empty(shape, dtype)
         block = _Block(self, self._taken(_size_class(nbytes)))
-        return np.asarray(block)[:nbytes].view(dtype).reshape(shape)
+        return np.ndarray(shape, dtype, np.asarray(block))
 
     def stats(self) -> Stats:
         with self._lock:
@@ -62,11 +64,11 @@ class Arena:
             self._waiting.clear()
             self._bytes_waiting = 0
 
-    def _taken(self, size: int) -> np.ndarray[Any, Any]:
+    def _taken(self, size: int) -> _Memory:
         with self._lock:
             found = self._waiting.get(size)
             if found:
-                memory: np.ndarray[Any, Any] = found.pop()
+                memory = found.pop()
                 self._bytes_waiting -= size
                 self._bytes_in_use += size
                 self._reused += 1
@@ -81,9 +83,9 @@ class Arena:
             self._made += 1
         return memory
 
-    def back(self, memory: np.ndarray[Any, Any]) -> None:
+    def back(self, memory: _Memory) -> None:
         """A block that nobody uses any more; the least used wait no longer where there are too many."""
-        size = memory.nbytes
+        size = memory[0].nbytes
         with self._lock:
             self._bytes_in_use -= size
             if size > self.most_waiting:
@@ -109,10 +111,10 @@ class _Block:
 
     __slots__ = ("__array_interface__", "_arena", "_memory")
 
-    def __init__(self, arena: Arena, memory: np.ndarray[Any, Any]) -> None:
+    def __init__(self, arena: Arena, memory: _Memory) -> None:
         self._arena = arena
         self._memory = memory
-        self.__array_interface__ = memory.__array_interface__
+        _, self.__array_interface__ = memory
 
     def __del__(self) -> None:
         self._arena.back(self._memory)
@@ -124,10 +126,11 @@ def _size_class(nbytes: int) -> int:
     return -(-nbytes // step) * step
 
 
-def _aligned(size: int) -> np.ndarray[Any, Any]:
-    memory = np.empty(size + ALIGNMENT, np.uint8)
-    start = -memory.__array_interface__["data"][0] % ALIGNMENT
-    return memory[start : start + size]
+def _aligned(size: int) -> _Memory:
+    room = np.empty(size + ALIGNMENT, np.uint8)
+    start = -room.__array_interface__["data"][0] % ALIGNMENT
+    memory = room[start : start + size]
+    return memory, memory.__array_interface__
 
 
 def _quarter_of_memory() -> int:
