@@ -32,7 +32,6 @@ from ..types.open_floats import holds_open_float
 from ..types.open_sizes import closed
 from .decompose import decompose, decompose_for_kernels, decompose_for_target, open_draws
 from .groups import Parts, create_fusion_groups
-from .join_slices import join_slices
 from .own_backwards import passes_own_backwards
 from .planning.assemble import Split
 from .planning.planner import plan_program
@@ -42,12 +41,15 @@ from .planning.tiles import Tiles
 from .program import Passed, Program, Ref
 from .rebase import capture_bases
 from .refusals import require_accepted
+from .rewrites.added_products import add_to_products
+from .rewrites.join_slices import join_slices
+from .rewrites.sums_of_parts import sum_parts
+from .rewrites.thin_products import thin_products
+from .rewrites.turn_back import turn_back
 from .saved import with_gradients_of_saved
 from .slices_by_size import place_by_size
 from .statistics import with_wide_statistics
 from .straight import Unfusable, Unrepeatable, require_straight
-from .sums_of_parts import sum_parts
-from .turn_back import turn_back
 from .write_out import settle_for_kernels
 
 MAX_ROUNDS = 8
@@ -351,10 +353,11 @@ def _planned(
     require_straight(graph, known)
     known = _to_parts(graph, metas, decompose_for_target(wide=supports(WIDE_MOMENTS, FLOAT64)), known=known)
     is_turned = 0 < real < len(graph.outputs) and turn_back(graph, known, real)
-    if join_slices(graph, known) | sum_parts(graph, known) | is_turned:
+    if thin_products(graph, known, supports) | join_slices(graph, known) | sum_parts(graph, known) | is_turned:
         known = settle_for_kernels(graph, metas)
     # What open floats decided is decided; kernels are given what they are.
     known = {value: without_open_floats(found) for value, found in known.items()}
+    add_to_products(graph, known, supports)
     _call(graph, results)
     layouts = [given if _is_layout(given) else None for given in arguments]
     return plan_program(graph, known, layouts, supports, name, split, tiled=tiled)

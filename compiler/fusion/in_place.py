@@ -16,7 +16,7 @@ from ...lang.light_dataclasses import replace
 from ..kernel_ir.in_place import may_take_place
 from .program import ExternStep, KernelStep, Program, ProgramStep, Ref, names_in
 
-_ANEW = frozenset(("aten::matmul", "aten::mm", "aten::bmm"))
+_ANEW = frozenset(("aten::matmul", "aten::mm", "aten::bmm", "aten::addmm"))
 """Whose results lie in memory of their own, whatever they are given: others return an argument where that is the
 result, as `torch.einsum("ij->ij", x)` and `torch.matrix_power(x, 1)` do."""
 UNREAD = "nothing reads it, so that its memory is free before: let go of it"

@@ -19,12 +19,14 @@ from gradscript.compiler.autodiff.subgraphs import create_autodiff_subgraphs, in
 from gradscript.compiler.fusion.decided import decided_graph
 from gradscript.compiler.fusion.decompose import decompose, decompose_for_kernels, open_draws
 from gradscript.compiler.fusion.groups import Parts, create_fusion_groups
-from gradscript.compiler.fusion.join_slices import join_slices
 from gradscript.compiler.fusion.refusals import keep_refusing
+from gradscript.compiler.fusion.rewrites.added_products import add_to_products
+from gradscript.compiler.fusion.rewrites.join_slices import join_slices
+from gradscript.compiler.fusion.rewrites.sums_of_parts import sum_parts
+from gradscript.compiler.fusion.rewrites.thin_products import thin_products
+from gradscript.compiler.fusion.rewrites.turn_back import turn_back
 from gradscript.compiler.fusion.slices_by_size import place_by_size
 from gradscript.compiler.fusion.statistics import with_wide_statistics
-from gradscript.compiler.fusion.sums_of_parts import sum_parts
-from gradscript.compiler.fusion.turn_back import turn_back
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.ir.verify import verify
 from gradscript.compiler.ops.meta import UNKNOWN, Meta
@@ -71,6 +73,18 @@ def _turn_back(graph: Graph) -> None:
     assert turn_back(graph, propagate_shapes(graph, [_float(2, 3)]), 1)
 
 
+def _thin_products(graph: Graph) -> None:
+    metas = [_float(3, 2, 4), _float(4), _float(3, 1), _float(1, 5)]
+    assert thin_products(graph, propagate_shapes(graph, metas), lambda primitive, dtype: True)
+
+
+def _add_to_products(graph: Graph) -> None:
+    known = dict(propagate_shapes(graph, [_float(3, 5), _float(3, 4), _float(4, 5)]))
+    assert add_to_products(graph, known, lambda primitive, dtype: True)
+    assert known[graph.outputs[0]] == _float(3, 5)
+    eliminate_dead_code(graph)
+
+
 def _grouped(graph: Graph) -> Graph:
     parts = create_fusion_groups(graph, settle_shapes(graph, [_float(4), _float()]))
     assert isinstance(parts, Parts)
@@ -105,6 +119,8 @@ REWRITES: tuple[tuple[Callable[..., Any], Callable[[Graph], Any]], ...] = (
     (decided_graph, _decided),
     (join_slices, _join_slices),
     (sum_parts, _sum_parts),
+    (thin_products, _thin_products),
+    (add_to_products, _add_to_products),
     (place_by_size, place_by_size),
     (turn_back, _turn_back),
     (create_fusion_groups, _grouped),

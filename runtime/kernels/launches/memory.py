@@ -8,7 +8,7 @@ from typing import Any
 from ..lists.slots import SlotOf
 from .steps import CalledOp, LaunchedKernel
 
-_NEW = ("aten::mm", "aten::bmm", "aten::matmul")
+_NEW = ("aten::mm", "aten::bmm", "aten::matmul", "aten::addmm")
 """Ops of torch whose results are in memory of their own, though maybe as a view of what was allocated."""
 
 

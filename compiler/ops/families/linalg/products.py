@@ -151,7 +151,10 @@ def _added(name: str, multiply: Callable[[Array, Array], Array]) -> Callable[...
         wide = np.broadcast_to(widen(self), term.shape)
         if beta == 0:
             return cast(term, dtype)
-        return cast(term + (wide if beta == 1 else wide * np.asarray(beta, term.dtype)), dtype)
+        wide = wide if beta == 1 else wide * np.asarray(beta, term.dtype)
+        # The product is nobody else's: no third array of its size is made.
+        is_own = isinstance(term, np.ndarray) and term.base is None and term.dtype == wide.dtype
+        return cast(np.add(term, wide, out=term if is_own else None), dtype)
 
     return evaluate
 

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from ...lang.light_dataclasses import dataclass
-from ..ir.builder import Builder
-from ..ir.graph import Graph
-from ..ir.node import Node, Value
-from ..ir.rewrite import replace_node
-from ..ops.dims import slice_bounds, wrap_dim
-from ..ops.meta import UNKNOWN, Meta, is_known
+from ....lang.light_dataclasses import dataclass
+from ...ir.builder import Builder
+from ...ir.graph import Graph
+from ...ir.node import Node, Value
+from ...ir.rewrite import replace_node
+from ...ops.dims import slice_bounds, wrap_dim
+from ...ops.meta import UNKNOWN, Meta, is_known
 
 MIN_RUN = 16
 """Elements of a part that stand side by side in memory."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..ir.builder import Builder
-from ..ir.graph import Graph
-from ..ir.node import Node, Value
-from ..kernel_ir.layout import Layout, contiguous_strides, views_of
-from ..ops.meta import Meta
-from ..ops.registry import OPS, Trait
+from ...ir.builder import Builder
+from ...ir.graph import Graph
+from ...ir.node import Node, Value
+from ...kernel_ir.layout import Layout, contiguous_strides, views_of
+from ...ops.meta import Meta
+from ...ops.registry import OPS, Trait
 
 
 def turn_back(graph: Graph, known: Mapping[Value, Any], results: int = 0) -> bool:

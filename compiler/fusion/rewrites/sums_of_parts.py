@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..ir.builder import Builder
-from ..ir.graph import Graph
-from ..ir.kinds import KindTrait, has
-from ..ir.node import Node, Value
-from ..ir.rewrite import replace_node
-from ..ops.dims import wrap_dim
-from ..ops.meta import Meta
-from ..ops.registry import OPS, Trait
-from .planning.reductions import Reduction, reduction_of
+from ...ir.builder import Builder
+from ...ir.graph import Graph
+from ...ir.kinds import KindTrait, has
+from ...ir.node import Node, Value
+from ...ir.rewrite import replace_node
+from ...ops.dims import wrap_dim
+from ...ops.meta import Meta
+from ...ops.registry import OPS, Trait
+from ..planning.reductions import Reduction, reduction_of
 
 _SUMS = ("aten::sum.dim_IntList", "aten::sum_to_size")
 _ADDS = ("aten::add.Tensor", "prim::AutogradAdd")
