@@ -56,8 +56,10 @@ def thin_products(graph: Graph, known: Mapping[Value, Any], supports: Supported)
 
 def _are_alike(node: Node, known: Mapping[Value, Any]) -> bool:
     """Whether two floating tensors of one dtype are multiplied."""
-    metas = [known.get(value) for value in node.inputs]
-    return all(isinstance(m, Meta) and m.dtype.is_floating and m.dtype == metas[0].dtype for m in metas)
+    left, right = (known.get(value) for value in node.inputs)
+    if not isinstance(left, Meta) or not isinstance(right, Meta):
+        return False
+    return left.dtype.is_floating and left.dtype == right.dtype
 
 
 def _is_outer(node: Node, known: Mapping[Value, Any]) -> bool:
