@@ -41,7 +41,8 @@ def add_to_products(graph: Graph, known: MutableMapping[Value, Any], supports: S
           return (%3)
     """
     nodes = list(graph.nodes)
-    sums = [node for node in nodes if node.kind in _ADDS and _is_plain(node, known) and _terms(node, known)]
+    # What is compared of open sizes is noted, so that it is asked of sums of products alone.
+    sums = [node for node in nodes if node.kind in _ADDS and _terms(node, known) and _is_plain(node, known)]
     if not sums:
         return False
     place = {node: i for i, node in enumerate(nodes)}

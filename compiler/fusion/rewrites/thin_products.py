@@ -65,7 +65,12 @@ def _are_alike(node: Node, known: Mapping[Value, Any]) -> bool:
 def _is_outer(node: Node, known: Mapping[Value, Any]) -> bool:
     """Whether nothing is summed up: columns times rows."""
     left, right = (known[value] for value in node.inputs)
-    return bool(left.rank > 1 and right.rank > 1 and left.shape[-1] == 1)
+    return left.rank > 1 and right.rank > 1 and _is_one(left.shape[-1])
+
+
+def _is_one(size: int) -> bool:
+    """Whether a size is 1 whatever open sizes are; these are asked nothing, for what holds for one may hold for all."""
+    return type(size) is int and size == 1
 
 
 def _is_with_vector(node: Node, known: Mapping[Value, Any], supports: Supported) -> bool:
@@ -78,7 +83,7 @@ def _is_with_vector(node: Node, known: Mapping[Value, Any], supports: Supported)
         return known[right].rank > 1 and _is_computed(right, known, supports)
     if not _is_computed(left, known, supports):
         return False
-    return bool(known[right].rank == 1 or known[right].shape[-1] == 1)
+    return known[right].rank == 1 or _is_one(known[right].shape[-1])
 
 
 def _is_computed(matrix: Value, known: Mapping[Value, Any], supports: Supported) -> bool:
