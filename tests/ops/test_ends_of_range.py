@@ -137,3 +137,18 @@ def test_more_dimensions_than_arrays_have_are_refused(backend: str) -> None:
             function(torch.ones([1] * 65))
         with pytest.raises(gs.RuntimeFailure, match="a tensor of 65 dimensions"):
             function(torch.ones([1] * 65, requires_grad=True))
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("base", [1e39, 3.5e38, 65520.0, 1e-46, 0.0, -1e39])
+def test_the_gradient_of_a_power_of_a_number_that_does_not_fit_is_there(base: float, backend: str) -> None:
+    def slopes(power: Any, dtype: torch.dtype) -> torch.Tensor:
+        x = torch.tensor([0.25, -0.5, 0.0, 1.0], dtype=dtype, requires_grad=True)
+        (found,) = torch.autograd.grad(power(x).sum(), x)
+        return torch.as_tensor(found)
+
+    with gs.settings.backend(backend):
+        f = gs.CompilationUnit(f"def f(x):\n    return torch.pow({base!r}, x)\n").f
+        for dtype in (torch.float32, torch.float64):
+            torch.testing.assert_close(slopes(f, dtype), slopes(lambda x: torch.pow(base, x), dtype), equal_nan=True)

@@ -227,7 +227,8 @@ def literal(value: Number, dtype: DType) -> Text:
         return Text("true" if value else "false")
     if not dtype.is_floating:
         return _integer(int(value), dtype)
-    number = float(value) if dtype == FLOAT64 else float(np.float32(value))
+    with np.errstate(over="ignore"):
+        number = float(value) if dtype == FLOAT64 else float(np.float32(value))
     if math.isnan(number):
         return Text("NAN")
     if math.isinf(number):
