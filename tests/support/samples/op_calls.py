@@ -40,6 +40,12 @@ _FIXED: dict[str, list[Any]] = {
     "aten::IntImplicit": [Leaf(lambda rng: np.asarray(3), dtypes.INT64)],
     "aten::Bool.Tensor": [t()],
     "aten::ScalarImplicit": [t()],
+    **{
+        f"aten::tolist.{dtype.name.rstrip('3264')}_{rank}": [Leaf(lambda rng, rank=rank: np.ones((2,) * rank), dtype)]
+        for dtype in (dtypes.FLOAT64, dtypes.INT64, dtypes.BOOL)
+        for rank in range(7)
+    },
+    "aten::ord": ["a"],
     "aten::Float.str": ["2.5"],
     "aten::Int.str": ["25"],
     "aten::randint.low": [2, 9, [3, 4]],
