@@ -46,6 +46,7 @@ _FIXED: dict[str, list[Any]] = {
         for rank in range(7)
     },
     "aten::ord": ["a"],
+    **{f"aten::{name}.list": [[t(), t()], [t()]] for name in ("lt", "le", "gt", "ge")},
     "aten::Float.str": ["2.5"],
     "aten::Int.str": ["25"],
     "aten::randint.low": [2, 9, [3, 4]],
