@@ -227,10 +227,12 @@ class TorchCalls:
 
 
 def _as_marked(memory: TensorMemory, output: Any, mark: Any) -> Any:
-    """A result as tensors. Of a list a mark may be one for each element. It nests as types do: this recurses."""
-    if isinstance(output, list):
+    """A result as tensors. Of a list or a tuple in one a mark may be one for each element. It nests as types do: this
+    recurses."""
+    if isinstance(output, list | tuple):
         marks = mark if isinstance(mark, list | tuple) else [mark] * len(output)
-        return [_as_marked(memory, item, given) for item, given in zip(output, marks, strict=True)]
+        found = [_as_marked(memory, item, given) for item, given in zip(output, marks, strict=True)]
+        return tuple(found) if isinstance(output, tuple) else found
     return memory.given(output) if mark else memory.shared(output)
 
 

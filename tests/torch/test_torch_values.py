@@ -218,3 +218,12 @@ def test_what_lists_hold_requires_a_gradient_where_it_does_in_torch(name: str) -
 
 def _in_a_row(values: Any) -> list[torch.Tensor]:
     return [values] if isinstance(values, torch.Tensor) else [leaf for value in values for leaf in _in_a_row(value)]
+
+
+def test_tuples_in_lists_are_of_tensors_where_nothing_is_recorded() -> None:
+    f = gs.CompilationUnit("def f(x):\n    with torch.no_grad():\n        return [(x * 2, x), (x, x + 1)]\n").f
+    g = gs.CompilationUnit("def f(x):\n    l = [(x * 2, x), (x, x + 1)]\n    return l if len(l) > 1 else l[::-1]\n").f
+    with torch.no_grad():
+        for function in (f, g):
+            found = function(torch.ones(2, requires_grad=True))
+            assert all(type(item) is torch.Tensor for held in found for item in held)
