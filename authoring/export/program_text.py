@@ -31,7 +31,7 @@ _CALLS = {
     "aten::matmul": "{0} @ {1}",
     "aten::mm": "{0} @ {1}",
     "aten::bmm": "{0} @ {1}",
-    "aten::addmm": "torch.addmm({0}, {1}, {2}, beta={3}, alpha={4})",
+    "aten::addmm": "torch.addmm({0}, {1}, {2}, {3}, {4})",
     "aten::t": "{0}.t()",
     "aten::transpose.int": "{0}.transpose({1}, {2})",
     "aten::view": "{0}.view({1})",

@@ -36,7 +36,11 @@ _PREFIXES = {prefix: module for module, prefix in reversed(MODULES.items()) if p
 _OF_ANYTHING = frozenset(("len", "Float", "Int", "Bool", "str", "repr", "ascii", "format", "Print"))
 """Builtins that take tensors too."""
 _BOUNDS = (INT, NONE, OptionalType(INT))
-_ATTRIBUTES = {op: name for name, op in METHOD_ATTRIBUTES.items() if name in ("dtype", "device", "T", "mT")}
+_ATTRIBUTES = {
+    op: name
+    for name, op in METHOD_ATTRIBUTES.items()
+    if name in ("dtype", "device", "T", "mT") or name.startswith("is_")
+}
 _PREFIX_OPERATORS = {"neg": "-", "bitwise_not": "~"}
 
 

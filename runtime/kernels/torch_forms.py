@@ -14,7 +14,9 @@ from torch.nn import functional as F  # noqa: N812 - its usual name
 from ...compiler.ops.families.conversion import CONVERSIONS
 from ...compiler.ops.families.language import control
 from ...compiler.ops.families.language.control import fit_gradients, grad_list, is_gradient_there, no_grads
+from ...compiler.ops.families.language.lists import LISTED, check_listed
 from ...compiler.ops.registry import OPS
+from ...compiler.spelling.names import METHOD_ATTRIBUTES
 from ...compiler.types.dtypes import DEFAULT_FLOAT
 from ..values.torch_dtypes import dtypes_of_torch, torch_dtypes
 from .torch_products import einsum_adjoint, matmul_left, matmul_right
@@ -70,6 +72,11 @@ def _updated(new: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
     if not torch.can_cast(new.dtype, old.dtype):
         raise RuntimeError(f"result type {new.dtype} can't be cast to the desired output type {old.dtype}")
     return new.to(old.dtype)
+
+
+def _tolist(kind: str, rank: int, a: Any) -> Any:
+    check_listed(kind, rank, dtypes_of_torch()[a.dtype], a.shape)
+    return a.tolist()
 
 
 def _index_rank(index: torch.Tensor | None) -> int:
@@ -325,7 +332,9 @@ FORMS: dict[str, TorchForm] = {
     "aten::stride.int": lambda a, dim: a.stride(dim),
     "aten::is_floating_point": lambda a: a.is_floating_point(),
     **{f"aten::{name}": partial(_to_dtype, torch_dtypes()[dtype]) for name, dtype in CONVERSIONS.items()},
-    **{f"prim::{name}": attrgetter(name) for name in ("is_cpu", "is_cuda", "requires_grad")},
+    **{f"prim::{name}": attrgetter(name) for name in METHOD_ATTRIBUTES if name.startswith(("is_", "requires_"))},
+    **{name: partial(_tolist, *listed) for name, listed in LISTED.items()},
+    "prim::layout": lambda a: 0,
     "gs::save": lambda a: a,
     "gs::recompute": lambda a: a,
     "gs::surrogate": lambda a, why, linear: a,

@@ -8,6 +8,7 @@ import pytest
 import torch
 from gradscript.authoring.export.torch_words import ATEN, FUNCTIONAL, HELPERS, METHODS, NoWords, in_torch_words
 from gradscript.compiler.ops.registry import OPS
+from gradscript.compiler.spelling.names import METHOD_ATTRIBUTES, MODULES
 
 UNSAID = frozenset(
     (
@@ -36,7 +37,9 @@ UNSAID = frozenset(
             "remove",
         ),
         *("repr", "sorted", "str", "surrogate", "unchecked_unwrap_optional", "warnings_warn"),
-        *("is_cpu", "is_cuda", "is_mkldnn", "is_quantized", "is_sparse", "mT", "ndim", "requires_grad", "shape"),
+        *("bin", "chr", "hex", "oct", "ord", "tolist"),
+        *METHOD_ATTRIBUTES,
+        *(name for name in OPS.names() if name.startswith(MODULES["str"])),
     )
 )
 """What source says in other words than `torch.NAME(…)`: builtins, statements, attributes."""

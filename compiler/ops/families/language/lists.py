@@ -12,7 +12,7 @@ from functools import cmp_to_key
 from math import prod
 from typing import Any
 
-from ....types.dtypes import BOOL
+from ....types.dtypes import BOOL, DType
 from ....types.lazy_numpy import np
 from ...arrays import Array, dtype_of
 from ...registry import Trait, declare
@@ -298,19 +298,24 @@ declare("aten::range_list.step(int start, int end, int step) -> int[]", lambda *
 # --- lists of what is in a tensor ---
 
 
+def check_listed(kind: str, rank: int, dtype: DType, shape: Sequence[int]) -> None:
+    """TypeError where lists of what a tensor holds are not of the type that is written."""
+    found = "float" if dtype.is_floating else "bool" if dtype == BOOL else "int"
+    if (found, len(shape)) != (kind, rank):
+        wanted = f"a tensor of {rank} dimensions of {kind}s" if rank else f"a tensor of one {kind}"
+        raise TypeError(f"by its type tolist() is of {wanted}, and this is one of {dtype}{list(shape)}")
+
+
 def _listed(kind: str, rank: int) -> Callable[[Array], Any]:
     def evaluate(tensor: Array) -> Any:
-        dtype = dtype_of(tensor)
-        found = "float" if dtype.is_floating else "bool" if dtype == BOOL else "int"
-        if (found, tensor.ndim) != (kind, rank):
-            wanted = f"a tensor of {rank} dimensions of {kind}s" if rank else f"a tensor of one {kind}"
-            raise TypeError(f"by its type tolist() is of {wanted}, and this is one of {dtype}{list(tensor.shape)}")
+        check_listed(kind, rank, dtype_of(tensor), tensor.shape)
         return (tensor.astype(np.float64) if kind == "float" else tensor).tolist()
 
     return evaluate
 
 
-for kind in ("float", "int", "bool"):
-    for rank in range(7):
-        schema = f"aten::tolist.{kind}_{rank}(Tensor self) -> {kind}{'[]' * rank}"
-        declare(schema, _listed(kind, rank), traits=Trait.NONDIFFERENTIABLE)
+LISTED = {f"aten::tolist.{kind}_{rank}": (kind, rank) for kind in ("float", "int", "bool") for rank in range(7)}
+"""Ops, and of what kind of numbers and how many dimensions a tensor is that they take."""
+
+for name, (kind, rank) in LISTED.items():
+    declare(f"{name}(Tensor self) -> {kind}{'[]' * rank}", _listed(kind, rank), traits=Trait.NONDIFFERENTIABLE)
