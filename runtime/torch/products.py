@@ -19,13 +19,13 @@ import numpy as np
 import torch
 
 from ...compiler.ops.arrays import Array
-from ...compiler.ops.families.linalg.libraries import Multiplier, ProductCall, multiplying_by
+from ...compiler.ops.families.linalg.libraries import LEAST_THREADED, Multiplier, ProductCall, multiplying_by
 from ..values.arena import ARENA
 
 P = ParamSpec("P")
 R = TypeVar("R")
 LEAST_BYTES = 1 << 16
-"""Of a result. Below, programs on bare memory multiply by NumPy's own loops."""
+"""Of a result. Below, and below LEAST_THREADED, programs on bare memory multiply by NumPy's own loops."""
 LEAST_MULTIPLIED = 1 << 17
 """Factors multiplied for one matrix; those of fewer take no longer than to call."""
 _MOST = (1 << 31) - 1
@@ -84,7 +84,8 @@ class Blas:
         (rows, depth), columns = left.shape[-2:], right.shape[-1]
         if min(rows, columns) < 2 or not _is_worth_it(rows, depth, columns):
             return None
-        return batch if prod(batch) * rows * columns * left.itemsize >= LEAST_BYTES else None
+        is_large = prod(batch) * rows * columns * left.itemsize >= LEAST_BYTES
+        return batch if is_large or rows * depth * columns >= LEAST_THREADED else None
 
     def add_product(self, total: Array, left: Array, right: Array) -> bool:
         """Whether it has added `left @ right` to a matrix."""

@@ -109,7 +109,7 @@ def test_what_lies_otherwise_is_added_to_by_parts(make: Callable[[Any], Any]) ->
         (np.zeros((90, 400)), np.zeros((400, 90), np.float32)),
         (np.zeros((90, 400), ">f8"), np.zeros((400, 90), ">f8")),
         (np.zeros((90, 400), np.int64), np.zeros((400, 90), np.int64)),
-        (np.zeros((30, 400)), np.zeros((400, 30))),
+        (np.zeros((20, 400)), np.zeros((400, 20))),
     ],
 )
 def test_what_is_left_to_numpy(left: Any, right: Any) -> None:
@@ -123,6 +123,24 @@ def test_few_elements_are_numpys_as_on_bare_memory() -> None:
     assert LEAST_BYTES == _MOST_BYTES
     side = round(LEAST_MULTIPLIED ** (1 / 3))
     assert _library().multiply(np.zeros((side, side)), np.zeros((side, side))) is None
+
+
+@pytest.mark.parametrize("shapes", [((16, 512), (512, 512)), ((80, 80), (80, 80)), ((3, 80, 80), (80, 80))])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_elements_of_many_factors_are_multiplied_by_one_library(shapes: Any, dtype: Any) -> None:
+    """NumPy's BLAS would have threads of its own there, which wait for those of torch's."""
+    rng = np.random.default_rng(0)
+    left, right = (rng.standard_normal(shape).astype(dtype) for shape in shapes)
+    found = _library().multiply(left, right)
+    assert found is not None
+    np.testing.assert_allclose(found, left.astype(float) @ right.astype(float), rtol=1e-4, atol=1e-4)
+    function = gs.CompilationUnit("def f(x, y):\n    return torch.tanh(x @ y)\n").f
+    x, y = torch.from_numpy(left), torch.from_numpy(right)
+    for backend in ("c", "numpy"):
+        with gs.settings.backend(backend):
+            # The first call, those that prepare what follows, and what is prepared.
+            results = [function(x, y) for _ in range(5)]
+        assert all(torch.equal(result, results[0]) for result in results)
 
 
 # --- which library it is follows from the arguments ---

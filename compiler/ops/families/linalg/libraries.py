@@ -12,6 +12,10 @@ from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 from ....types.lazy_numpy import np
 from ...arrays import Array
 
+LEAST_THREADED = 1 << 18
+"""Factors multiplied for one matrix from which on NumPy's BLAS has threads of its own. Where another library
+multiplies, they would wait for processors that its threads keep busy."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard
 import numpy as np
 
 from .....compiler.ops.arrays import Array
+from .....compiler.ops.families.linalg.libraries import LEAST_THREADED
 from .....compiler.ops.registry import Op, Trait
 from ..program import IN_VAIN, CProgram, Extern, Slot, Stretch, are_slots, slots_among
 
@@ -249,6 +250,9 @@ class _Reader:
         # Which way NumPy goes through batches, it decides, and bits hang on it.
         batches = 0 if shape is None else sum(size > 1 for size in shape[: max(left.ndim, right.ndim) - 2])
         if shape is None or batches or not 0 < np.prod(shape, dtype=int) * left.itemsize < _MOST_BYTES:
+            return False
+        # Where another library multiplies, such are its.
+        if np.prod(shape, dtype=int) * left.shape[-1] >= LEAST_THREADED:
             return False
         if added is not None:
             is_like = isinstance(added, np.ndarray) and added.dtype == left.dtype and added.flags.aligned
