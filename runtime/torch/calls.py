@@ -22,6 +22,7 @@ from ..execution.function_executor import FORGETTING
 from ..failures.failure import RuntimeFailure
 from ..tape.programs import program_of
 from ..values.recorded import RecordedCall
+from ..values.torch_dtypes import has_other_default
 from .array_runs import ArrayRun, lists_run, new_kinds, remember
 from .default_dtype import check_default_dtype
 from .flags import flags_of
@@ -36,7 +37,6 @@ from .recorded.node import is_transformed, run_program
 from .tensors import TensorMemory, check_devices, checked, device_of, has_tangent, requires_grad
 from .tracing import refuse_tracers
 
-_default_dtype: Callable[[], Any] = torch.get_default_dtype
 _top_hooks: Callable[[bool], Any] = torch._C._autograd._top_saved_tensors_default_hooks
 """The hooks for saved tensors that are in force, or None."""
 MAX_PREPARED = 2048
@@ -94,14 +94,14 @@ class TorchCalls:
         if device != "cpu":
             check_devices(self._function.title, self._function.schema.arguments, values, self._function.graph.span)
         joins = (torch.is_grad_enabled() and requires_grad(values)) or is_transformed() or has_tangent(values)
+        if has_other_default():
+            check_default_dtype(self._function.callee, self._program[1], values, joins=joins)
         if not joins and not torch.is_grad_enabled() and requires_grad(values):
             is_inference = torch.is_inference_mode_enabled()
             function = self._function
             unrecorded = function.unrecorded_inference if is_inference else function.unrecorded
             if unrecorded is not None:
                 return self._call_unrecorded(unrecorded, values)
-        if _default_dtype() is not torch.float32:
-            check_default_dtype(self._function.title, self._program[1], values)
         if joins and self._opaque:
             self._check_opaque(values)
         if joins and self._opaque_results and requires_grad(values):

@@ -8,13 +8,15 @@ A program that makes nothing of the default runs as it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
-from ...compiler.ir.graph import Graph
+from ...compiler.ir.graph import Callee, Graph
 from ...compiler.ir.node import Node, Value
+from ...compiler.ops.arrays import dtype_of
 from ...compiler.ops.meta import UNKNOWN, Meta, is_known
 from ...compiler.passes.inline_functions import inline_functions
 from ...compiler.passes.propagate_types import propagate_types
@@ -22,28 +24,48 @@ from ...compiler.shapes.propagate import ShapeError, propagate_shapes
 from ...compiler.types.dtypes import DEFAULT_FLOAT, DType
 from ...compiler.types.types import TensorType, is_tensor, leaf_of
 from ..failures.failure import RuntimeFailure
-from ..values.torch_dtypes import dtypes_of_torch
+from ..values.torch_dtypes import dtypes_of_torch, torch_name
 from .places import each
 
 _EXPLICIT = ("aten::float", "aten::to.", "aten::type_as", "aten::Float")
 """Ops that name a dtype by themselves."""
 
 
-def check_default_dtype(function: str, graph: Graph, values: Sequence[Any]) -> None:
-    """RuntimeFailure where a program makes tensors of the default dtype, and torch's is another than the language's."""
-    default = dtypes_of_torch()[torch.get_default_dtype()]
-    if default is DEFAULT_FLOAT:
-        return
+def check_default_dtype(callee: Callee, graph: Graph, values: Sequence[Any], *, joins: bool) -> None:
+    """RuntimeFailure where a program makes tensors of the default dtype: for where torch's is another.
+
+    `graph` is what runs of the function; with `joins`, backwards that are written for it run as well.
+    """
+    _check(callee.schema.name, graph, each(values, _described))
+    for backward in _backwards(callee) if joins else ():
+        _check(backward.title, backward, [UNKNOWN for _ in backward.inputs])
+
+
+def _backwards(callee: Callee) -> Iterator[Graph]:
+    """Those that are written for a function, and for what it calls."""
+    pending = [callee]
+    for found in pending:
+        pair, graphs = found.pair, [found.graph]
+        while pair is not None:
+            yield pair.backward
+            graphs.append(pair.backward)
+            pair = pair.second
+        called = {one for graph in graphs for node in graph.all_nodes() if (one := graph.called(node)) is not None}
+        pending += [one for one in called if one not in pending]
+
+
+def _check(function: str, graph: Graph, values: Sequence[Any]) -> None:
     plain = graph.copy()
     inline_functions(plain)
     propagate_types(plain)
     try:
-        known = propagate_shapes(plain, each(values, _described))
+        known = propagate_shapes(plain, values)
     except ShapeError:
         return  # The run says what does not fit.
     for node in plain.all_nodes():
         if _is_of_default(node, known):
-            message = f"this is {DEFAULT_FLOAT.name}, and torch's default dtype is {default.name}"
+            default = torch_name(torch.get_default_dtype())
+            message = f"this is {DEFAULT_FLOAT.name}, and torch's default dtype is {default}"
             notes = [
                 "say which: `dtype=x.dtype`, or `x.new_zeros(…)`, `x.new_full(…)`; convert what is no floating tensor",
                 "a program's own default is float32, whatever `torch.set_default_dtype` says",
@@ -52,7 +74,9 @@ def check_default_dtype(function: str, graph: Graph, values: Sequence[Any]) -> N
 
 
 def _described(value: Any) -> Any:
-    return Meta(tuple(value.shape), dtypes_of_torch()[value.dtype]) if isinstance(value, torch.Tensor) else value
+    if isinstance(value, torch.Tensor):
+        return Meta(tuple(value.shape), dtypes_of_torch()[value.dtype])
+    return Meta(value.shape, dtype_of(value)) if isinstance(value, np.ndarray) else value
 
 
 def _is_of_default(node: Node, known: dict[Any, Any]) -> bool:
@@ -66,7 +90,7 @@ def _is_of_default(node: Node, known: dict[Any, Any]) -> bool:
         return False
     if any(isinstance(item, Meta) and item.dtype.is_floating for item in flat):
         return False
-    asked = [v for a, v in zip(node.schema.arguments, given, strict=False) if a.name == "dtype"] if node.schema else []
+    asked = [v for a, v in zip(node.schema.arguments, given, strict=False) if a.is_dtype] if node.schema else []
     return not any(is_known(value) and value is not None for value in asked)
 
 

@@ -24,6 +24,12 @@ def dtypes_of_torch() -> dict[Any, DType]:
     return {theirs: dtype for dtype, theirs in torch_dtypes().items()}
 
 
+def has_other_default() -> bool:
+    """Whether torch's default dtype is another than that of programs."""
+    torch = sys.modules["torch"]
+    return torch.get_default_dtype() is not torch.float32
+
+
 def torch_name(dtype: Any) -> str:
     """The name of a dtype of torch's, as messages say it."""
     return str(dtype).removeprefix("torch.")

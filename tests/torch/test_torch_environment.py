@@ -56,6 +56,10 @@ DEFAULTS = {
     "a number": "def f(x):\n    return x * torch.tensor(0.1)\n",
     "a mask in a helper": "def part(x):\n    return (x > 0) * 0.1\n\ndef f(x):\n    return x * part(x)\n",
     "a branch": "def f(x):\n    if x.sum() > 0:\n        x = x + torch.arange(3) / 3\n    return x\n",
+    "a backward": (
+        "def part(x):\n    def backward(g):\n        return g * torch.full([3], 0.1)\n    return x * 0.1, backward\n\n"
+        "def f(x):\n    return part(x) + x\n"
+    ),
 }
 """Functions of what has the default dtype."""
 EXPLICIT = {
@@ -78,9 +82,28 @@ def test_another_default_dtype_of_torch_is_told_of(name: str) -> None:
     f = gs.CompilationUnit(DEFAULTS[name]).f
     for _ in range(3):
         with pytest.raises(gs.RuntimeFailure, match="torch's default dtype is float64"):
-            f(torch.ones(3))
+            f(torch.ones(3, requires_grad=True))
     torch.set_default_dtype(torch.float32)
     assert f(torch.ones(3)).dtype is torch.float32
+
+
+@pytest.mark.parametrize("recording", [torch.enable_grad, torch.no_grad])
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_it_is_told_of_what_ran_before_under_another(name: str, recording: Any) -> None:
+    f, x = gs.CompilationUnit(DEFAULTS[name]).f, torch.ones(3, requires_grad=True)
+    with recording():
+        for _ in range(4):
+            f(x)
+        torch.set_default_dtype(torch.bfloat16)
+        # What runs no backward has none that would be another.
+        is_told = name != "a backward" or torch.is_grad_enabled()
+        wanted = pytest.raises(gs.RuntimeFailure, match="torch's default dtype is bfloat16")
+        try:
+            with wanted if is_told else contextlib.nullcontext():
+                f(x)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert f(x).dtype is torch.float32
 
 
 @pytest.mark.parametrize("name", EXPLICIT)

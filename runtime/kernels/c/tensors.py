@@ -15,6 +15,7 @@ import torch
 from torch.autograd import forward_ad
 
 from ...settings.modes import BEGUN, TOUCHED, usual_backend
+from ...values.torch_dtypes import has_other_default
 from .entry import TEXTS, types
 from .library import build_extensions, extension
 
@@ -78,6 +79,7 @@ def tensor_types() -> TensorTypes | None:
         torch._C._get_tracing_state,
         torch._C._autograd._profiler_enabled,
         torch.is_anomaly_enabled,
+        has_other_default,
     )
     found = functions[0](
         (

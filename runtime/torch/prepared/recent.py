@@ -23,6 +23,7 @@ MAX_RECENT = 8
 
 _grad_enabled: Callable[[], bool] = torch.is_grad_enabled
 _finds_anomalies: Callable[[], bool] = torch.is_anomaly_enabled
+_default_dtype: Callable[[], Hashable] = torch.get_default_dtype
 _modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
 _trace: Callable[[], Any] = torch._C._get_tracing_state
 
@@ -42,14 +43,15 @@ def signature(values: TorchValues, *, lists: bool = False) -> Hashable:
 
 
 def torch_state() -> tuple[Hashable, ...] | None:
-    """What decides how a call runs besides its values: whether torch records, and the backend. None where more does."""
+    """What decides how a call runs besides its values: whether torch records, the backend, torch's default dtype. None
+    where more does."""
     if is_transformed() or _modes() or _trace() is not None or forward_ad._current_level >= 0:
         return None
     records = _grad_enabled()
     backend = usual_backend() if TOUCHED.any else ""
     if backend is None or (records and _finds_anomalies()):
         return None
-    return (records, backend)
+    return (records, backend, _default_dtype())
 
 
 def _add_kinds(values: TorchValues, key: list[Hashable], lists: bool) -> bool:
