@@ -27,6 +27,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from ..functionalize.unrecorded import DETACH, VIEW, VIEWS
+from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.node import Value
 from ..ir.rewrite import constant_of
@@ -35,6 +37,7 @@ from ..passes.simplification.fold_constants import fold_constants
 from ..types.types import can_require_grad
 from .requires_grad import Answer, Answers, find_answers
 
+_PLAIN = {VIEW: DETACH, VIEWS: "aten::_without_gradient"}
 KnownMark: TypeAlias = "bool | tuple[KnownMark, ...]"
 ResultMark: TypeAlias = "KnownMark | int"
 """The answer, those of what is in a list, or which output is the one or the other."""
@@ -61,6 +64,23 @@ def mark_results(graph: Graph, asked: Mapping[Value, Answer]) -> dict[int, Resul
     eliminate_dead_code(graph)
     _take_constants(graph, told, len(results), marks)
     return marks
+
+
+def mark_given(graph: Graph) -> dict[int, ResultMark]:
+    """The same of which results are arguments themselves, in a graph of what is computed where no gradient flows.
+
+    There whatever is made is detached, and views say that they are some: an argument has its gradient still where none
+    is between.
+    """
+    for node in list(graph.all_nodes()):
+        if node.kind in (VIEW, VIEWS):
+            view = node.output
+            uses = view.uses
+            made = Builder(graph, before=node.next, span=node.span).op(_PLAIN[node.kind], view)
+            made.type = view.type
+            for use in uses:
+                use.user.set_input(use.index, made)
+    return mark_results(graph, dict.fromkeys(graph.inputs, True))
 
 
 def _take_constants(graph: Graph, told: Sequence[int], count: int, marks: dict[int, ResultMark]) -> None:

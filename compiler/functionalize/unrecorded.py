@@ -28,7 +28,7 @@ from .views import may_alias, view_step
 from .write_nodes import WRITE
 
 DETACH = "aten::detach"
-VIEW = "aten::_unrecorded_view"
+VIEW, VIEWS = "aten::_unrecorded_view", "aten::_unrecorded_views"
 _OF_PARTS = ("prim::Constant", "prim::Uninitialized", "prim::ListConstruct", "prim::TupleConstruct")
 _NO_RESULT = Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY
 
@@ -46,8 +46,13 @@ def detach_results(graph: Graph, node: Node, *, guess: bool = False) -> bool:
     builder = Builder(graph, before=node.next, span=node.span)
     same = is_itself(node)
     if same is not False:
-        return _detach_copy(builder, node) or (guess and _detach(builder, node))
+        return _detach_copy(builder, node) or (guess and (_is_told_by_memory(node) or _detach(builder, node)))
     return _detach(builder, node)
+
+
+def _is_told_by_memory(node: Node) -> bool:
+    """Whether what an op gives is a tensor of its own unless it is what the op was given."""
+    return node.schema is not None and node.schema.base_name == "contiguous"
 
 
 def _detach(builder: Builder, node: Node) -> bool:
@@ -59,7 +64,7 @@ def _detach(builder: Builder, node: Node) -> bool:
         if gives_elements(node):
             detached = builder.op("aten::_given_or_detached", node.inputs[0], value, name=value.name_hint)
         elif op is not None and op.has(Trait.VIEW):
-            view = VIEW if is_tensor(value.type) else "aten::_unrecorded_views"
+            view = VIEW if is_tensor(value.type) else VIEWS
             detached = builder.op(view, value, name=value.name_hint)
         else:
             detach = DETACH if is_tensor(value.type) else "aten::_without_gradient"
@@ -87,7 +92,8 @@ def _detach_copy(builder: Builder, node: Node) -> bool:
     with builder.at(returned):
         builder.returns(same)
     with builder.at(made):
-        builder.returns(builder.op(DETACH, result))
+        is_view = OPS.has(node.schema, Trait.VIEW) and is_tensor(result.type)
+        builder.returns(builder.op(VIEW if is_view else DETACH, result))
     for use in uses:
         use.user.set_input(use.index, branch.output)
     return True

@@ -22,7 +22,7 @@ import numpy as np
 
 from ...compiler.autodiff import Gradient, differentiate
 from ...compiler.autodiff.gradient import residuals_of
-from ...compiler.autodiff.marked_results import ResultMark, mark_results
+from ...compiler.autodiff.marked_results import ResultMark, mark_given, mark_results
 from ...compiler.autodiff.requires_grad import answer_requires_grad, asks
 from ...compiler.ir.graph import Graph, backward_of
 from ...compiler.ir.node import Value
@@ -81,6 +81,8 @@ class CompiledGraph:
         self.whole = whole
         self.marks: Mapping[int, ResultMark] = {}
         """Of results that lack a gradient in spite of how they are differentiated, in this run or in any."""
+        self.given: Mapping[int, ResultMark] = {}
+        """Of results that are no arguments themselves, in `telling_given`."""
         self._temporaries = temporaries
         self._known = known
         self._exact = exact
@@ -134,7 +136,8 @@ class CompiledGraph:
     @property
     def num_results(self) -> int:
         """How many of its outputs are results: marks stand behind them."""
-        return len(self.graph.outputs) - len({mark for mark in self.marks.values() if type(mark) is int})
+        marks = (*self.marks.values(), *self.given.values())
+        return len(self.graph.outputs) - len({mark for mark in marks if type(mark) is int})
 
     def answered(self, flags: Flags) -> CompiledGraph:
         """The program in which it stands of what `x.requires_grad` is True, and that marks its results."""
@@ -152,6 +155,18 @@ class CompiledGraph:
                     program.marks = marks
                 found = self._answered.setdefault(flags, program)
         return found
+
+    @cached_property
+    def telling_given(self) -> CompiledGraph:
+        """The program, of what is computed where no gradient flows, that tells of its results which are arguments
+        themselves."""
+        with COMPILING:
+            graph = self.graph.copy()
+            run_recipe(graph, "before_autodiff")
+            given = mark_given(graph)
+            program = self.on(graph)
+            program.marks, program.given = self.marks, given
+            return program
 
     def on(self, graph: Graph) -> CompiledGraph:
         """The same of a graph that was made of this one's."""

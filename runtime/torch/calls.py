@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 from weakref import WeakSet
@@ -10,11 +10,11 @@ from weakref import WeakSet
 import torch
 
 from ...compiler.autodiff.flatten import leaves, rebuilt
+from ...compiler.autodiff.marked_results import ResultMark
 from ...compiler.autodiff.unrecorded import Unrecorded
 from ...compiler.functionalize.unrecorded import carries_gradients
 from ...compiler.ir.graph import Callee, Graph
-from ...compiler.ops.registry import OPS, Trait
-from ...compiler.types.types import TensorType, TupleType
+from ...compiler.types.types import TupleType
 from ..execution.binding import Binder
 from ..execution.compiled import Compiled
 from ..execution.differentiated import CompiledGraph
@@ -177,15 +177,13 @@ class TorchCalls:
         program, graph = self._program
         flat = leaves(values, [value.type for value in graph.inputs]) if self._has_tuples else values
         program = program.answered(flags_of(flat)) if program.asks or program.is_undecided else program
+        program = program.telling_given
         memory = TensorMemory()
         outputs = program.run(memory.arrays(flat))
         results = [
-            _as_marked(memory, output, outputs[mark] if type(mark := program.marks.get(i, True)) is int else mark)
+            _as_marked(memory, output, _told(outputs, program.marks, i), _told(outputs, program.given, i))
             for i, output in enumerate(outputs[: program.num_results])
         ]
-        for i in self._viewed:
-            # In kernels a view to the same shape is what it is of.
-            results[i] = results[i].view_as(results[i]) if any(results[i] is value for value in flat) else results[i]
         return rebuilt(iter(results), [value.type for value in graph.outputs]) if self._has_tuples else results
 
     def _recorded(self, values: list[Any]) -> list[Any]:
@@ -198,16 +196,6 @@ class TorchCalls:
     @cached_property
     def _program(self) -> tuple[CompiledGraph, Graph]:
         return program_of(self._function)
-
-    @cached_property
-    def _viewed(self) -> list[int]:
-        """The results that are a view's, so no argument itself."""
-        outputs = [] if self._has_tuples else self._program[1].outputs
-        return [
-            i
-            for i, value in enumerate(outputs)
-            if isinstance(value.type, TensorType) and OPS.has(value.node.schema, Trait.VIEW)
-        ]
 
     @cached_property
     def _has_tuples(self) -> bool:
@@ -226,14 +214,21 @@ class TorchCalls:
         return RuntimeFailure("R003", self._function.title, message, span=self._function.graph.span, notes=notes)
 
 
-def _as_marked(memory: TensorMemory, output: Any, mark: Any) -> Any:
+def _told(outputs: Sequence[Any], marks: Mapping[int, ResultMark], result: int) -> Any:
+    mark = marks.get(result, True)
+    return outputs[mark] if type(mark) is int else mark
+
+
+def _as_marked(memory: TensorMemory, output: Any, mark: Any, is_given: Any) -> Any:
     """A result as tensors. Of a list or a tuple in one a mark may be one for each element. It nests as types do: this
     recurses."""
     if isinstance(output, list | tuple):
-        marks = mark if isinstance(mark, list | tuple) else [mark] * len(output)
-        found = [_as_marked(memory, item, given) for item, given in zip(output, marks, strict=True)]
+        marks, given = (m if isinstance(m, list | tuple) else [m] * len(output) for m in (mark, is_given))
+        found = [_as_marked(memory, *item) for item in zip(output, marks, given, strict=True)]
         return tuple(found) if isinstance(output, tuple) else found
-    return memory.given(output) if mark else memory.shared(output)
+    if is_given:
+        return memory.given(output)
+    return memory.viewed(output) if mark else memory.shared(output)
 
 
 _CALLS: WeakSet[TorchCalls] = WeakSet()

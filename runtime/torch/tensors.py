@@ -229,10 +229,15 @@ class TensorMemory:
         return self.owned(array) if given is None else given
 
     def given(self, array: Any) -> Any:
-        """The very tensor of an array that was given, or a view of it that requires a gradient where that one does."""
+        """The very tensor of an array that was given, or of one at the same place."""
         found = self._given.get(id(array))
-        if found is not None:
-            return found
+        if found is None and isinstance(array, np.ndarray):
+            places = [kept for kept in self._arrays if id(kept) in self._given and _is_at(array, kept)]
+            found = self._given[id(places[0])] if places else None
+        return self.viewed(array) if found is None else found
+
+    def viewed(self, array: Any) -> Any:
+        """A view of the tensor that was given, which requires a gradient where that one does."""
         tensor = self._tensors.get(id(_owner(array))) if isinstance(array, np.ndarray) else None
         view = None if tensor is None else _view(tensor, array, detached=False)
         return self.shared(array) if view is None else view
@@ -240,6 +245,11 @@ class TensorMemory:
     def _keep(self, array: Array, tensor: Any) -> None:
         self._arrays.append(array)
         self._tensors.setdefault(id(_owner(array)), tensor)
+
+
+def _is_at(array: Array, other: Array) -> bool:
+    places = [(a.__array_interface__["data"][0], a.shape, a.strides, a.dtype) for a in (array, other)]
+    return places[0] == places[1]
 
 
 def _view(tensor: Any, array: Array, *, detached: bool = True) -> Any:

@@ -227,3 +227,55 @@ def test_tuples_in_lists_are_of_tensors_where_nothing_is_recorded() -> None:
         for function in (f, g):
             found = function(torch.ones(2, requires_grad=True))
             assert all(type(item) is torch.Tensor for held in found for item in held)
+
+
+GIVEN = """
+def branch(x, w, n: int):
+    if n > 0:
+        y = x.view(x.size())
+    elif n < 0:
+        y = x
+    else:
+        y = w * 2
+    return y, x.view_as(x)
+
+def rounds(x, w, n: int):
+    y = x
+    for i in range(n):
+        y = y.expand(x.size())
+    return y, w if n > 0 else w.squeeze(0)
+
+def listed(x, w, n: int):
+    l = [x, x.view_as(x), x * 2]
+    if n > 0:
+        l = [x[:], x, w]
+    return l, (w.view_as(w), (x, w.t().t()))
+
+def laid_out(x, w, n: int):
+    y = x.t() if n > 0 else x
+    return y.contiguous(), x.flatten(), x.flatten(n) if n > 0 else x.float(), x.detach()
+"""
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_what_is_an_argument_where_nothing_is_recorded_and_what_a_view_of_it(backend: str) -> None:
+    """A view of the same shape is a tensor of its own, whichever way a run goes, as in torch."""
+    names: dict[str, Any] = {"torch": torch}
+    exec(GIVEN, names)
+    tensors = torch.ones(3, 4, requires_grad=True), torch.ones(3, 4)
+    with gs.settings.backend(backend), torch.no_grad():
+        unit = gs.CompilationUnit(GIVEN)
+        for name in ("branch", "rounds", "listed", "laid_out"):
+            for n in (0, 1, -1):
+                found, expected = (_flat(f(*tensors, n)) for f in (getattr(unit, name), names[name]))
+                assert [_kinship(t, tensors) for t in found] == [_kinship(t, tensors) for t in expected], (name, n)
+
+
+def _flat(value: Any) -> list[Any]:
+    return [leaf for item in value for leaf in _flat(item)] if isinstance(value, list | tuple) else [value]
+
+
+def _kinship(tensor: Any, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Which of the tensors it is, whose memory it is in, and whether it requires a gradient."""
+    given, held = [tensor is t for t in tensors], [tensor.data_ptr() == t.data_ptr() for t in tensors]
+    return given, held, tensor.requires_grad
