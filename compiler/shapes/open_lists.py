@@ -13,12 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..ir.node import Node
+from ..ir.graph import Graph
+from ..ir.node import Node, Value
 from ..ops.meta import UNKNOWN, Meta, OpenList, is_defined, join
 from ..ops.registry import OPS
 from ..types.open_sizes import is_open
+from ..types.types import INT, ListType, is_tensor, strip_optional
 from .infer import infer
 
+_REFINED = ("prim::unchecked_cast", "prim::unchecked_unwrap_optional")
 _STACK, _CAT = OPS.named("aten::stack"), OPS.named("aten::cat")
 
 
@@ -40,6 +43,31 @@ def takes_open_lists(node: Node, inputs: Sequence[Any]) -> bool:
         return False
     tensor, dim = inputs
     return isinstance(tensor, Meta) and type(dim) is int and is_open(tensor.shape[dim : dim + 1 or None])
+
+
+def whole_lists(graph: Graph) -> frozenset[int]:
+    """The arguments that are lists of ints of which an op on tensors takes all: dimensions, a size. Were it not
+    known how many there are, nothing would be known of what is made by them."""
+    return frozenset(i for i, value in enumerate(graph.inputs) if _is_taken_whole(value))
+
+
+def _is_taken_whole(value: Value) -> bool:
+    pending = [value]
+    for listed in pending:
+        if not _lists_ints(listed):
+            continue
+        for user, _ in listed.uses:
+            is_op = OPS.of(user.schema) is not None
+            if is_op and any(is_tensor(other.type) for other in (*user.inputs, *user.outputs)):
+                return True
+            if is_op or user.kind in _REFINED:
+                pending += [made for made in user.outputs if made not in pending]
+    return False
+
+
+def _lists_ints(value: Value) -> bool:
+    type = strip_optional(value.type)
+    return isinstance(type, ListType) and type.element == INT
 
 
 def repeated(item: Any, length: int) -> Any:

@@ -19,6 +19,7 @@ from ...compiler.fusion.seeds import open_inputs, open_lists
 from ...compiler.fusion.unasked import float_key, open_seeds, planned_for
 from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.layout import Layout
+from ...compiler.shapes.open_lists import whole_lists
 from ...compiler.shapes.propagate import ShapeError
 from ...compiler.types.open_sizes import Symbols, closed
 from ...lang.collection import collection_paused
@@ -58,7 +59,7 @@ class KernelGraph:
         self._programs: dict[Hashable, DeviceProgram | None] = {}
         self._plans: dict[Hashable, DevicePlan] = {}
         self._closed: ClosedPlans[DeviceProgram | DevicePlan] = ClosedPlans()
-        self._classes: SizeClasses[DeviceProgram | DevicePlan] = SizeClasses(seen_tensor)
+        self._classes: SizeClasses[DeviceProgram | DevicePlan] = SizeClasses(seen_tensor, whole_lists(graph))
         self._refusals: dict[Hashable, Unfusable] = {}
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:

@@ -7,12 +7,13 @@
 A size is open once two calls differ in it, and so is an argument that is an integer. Calls of one family are alike in
 all but sizes, strides and integers: in dtypes, in ranks, in whether elements lie in order, and in what else arguments
 are. In a class some sizes are open, and the others are what they are. So is the length of a list, once calls differ in
-it, if its elements are alike: what goes through it is a loop, whose rounds nobody counts.
+it, if its elements are alike: what goes through it is a loop, whose rounds nobody counts. Lists of ints that an op
+takes as they are, as dimensions, have their lengths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from ...compiler.codegen.text import Unsupported
@@ -141,10 +142,12 @@ class _Call:
 
 class SizeClasses(Generic[P]):
     """Every family of calls of one function. `plan` makes a plan for what is known of arguments, with open sizes among
-    it; what is one of the REFUSALS, the plan for the very sizes is to tell."""
+    it; what is one of the REFUSALS, the plan for the very sizes is to tell. `whole` are the arguments that are lists of
+    which no length is open."""
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, look: Look, whole: Collection[int] = ()) -> None:
         self._look = look
+        self._whole = whole
         # Those of floats that have to be known are apart.
         self._families: dict[bool, dict[Hashable, Family[P]]] = {False: {}, True: {}}
         self._lengths: dict[Hashable, _Lengths] = {}
@@ -212,7 +215,7 @@ class SizeClasses(Generic[P]):
         opened = list(sizes)
         for place, symbol in places.items():
             opened[place] = symbols.sizes[symbol]
-        known = self._known(values, iter(opened), settled, call.lengths is not None)
+        known = self._known(values, iter(opened), settled, call.lengths is not None, self._whole)
         try:
             made = plan(known, symbols)
         except REFUSALS:
@@ -232,16 +235,17 @@ class SizeClasses(Generic[P]):
         key: list[Hashable] = []
         sizes: list[Any] = []
         lengths = self._lengths_of(values, settled)
-        self._describe(values, settled, lengths is not None, key, sizes)
+        self._describe(values, settled, lengths is not None, key, sizes, self._whole)
         return _Call(tuple(key), sizes, lengths)
 
     def _lengths_of(self, values: Sequence[Any], settled: bool) -> _Lengths | None:
         """What is known of the lengths of lists of such calls; None where there are none, or all were the same."""
-        if not any(type(value) is list and self._likeness(value) is not None for value in values):
+        lists = [value for i, value in enumerate(values) if type(value) is list and i not in self._whole]
+        if not any(self._likeness(value) is not None for value in lists):
             return None
         key: list[Hashable] = [settled]
         sizes: list[Any] = []
-        self._describe(values, settled, True, key, sizes)
+        self._describe(values, settled, True, key, sizes, self._whole)
         counts = _counts(values)
         found = self._lengths.get(tuple(key))
         if found is None:
@@ -281,11 +285,17 @@ class SizeClasses(Generic[P]):
         return type(one) not in _NUMBERS and self._look(one) == self._look(other)
 
     def _describe(
-        self, values: Sequence[Any], settled: bool, any_length: bool, key: list[Hashable], sizes: list[Any]
+        self,
+        values: Sequence[Any],
+        settled: bool,
+        any_length: bool,
+        key: list[Hashable],
+        sizes: list[Any],
+        whole: Collection[int] = (),
     ) -> None:
-        for value in values:
+        for i, value in enumerate(values):
             if isinstance(value, list):
-                likeness = self._likeness(value) if any_length else None
+                likeness = self._likeness(value) if any_length and i not in whole else None
                 if likeness is None:
                     key += (list, len(value))
                     self._describe(value, settled, False, key, sizes)
@@ -310,9 +320,11 @@ class SizeClasses(Generic[P]):
                 sizes += seen.shape
                 sizes += seen.strides or ()
 
-    def _known(self, values: Sequence[Any], sizes: Any, settled: bool, any_length: bool = False) -> list[Any]:
+    def _known(
+        self, values: Sequence[Any], sizes: Any, settled: bool, any_length: bool = False, whole: Collection[int] = ()
+    ) -> list[Any]:
         """What is known of arguments, with sizes from an iterator in the place of their own."""
-        return [self._known_of(value, sizes, settled, any_length) for value in values]
+        return [self._known_of(value, sizes, settled, any_length and i not in whole) for i, value in enumerate(values)]
 
     def _known_of(self, value: Any, sizes: Any, settled: bool, any_length: bool) -> Any:
         if isinstance(value, list):

@@ -21,6 +21,7 @@ from ...compiler.fusion.seeds import open_inputs
 from ...compiler.fusion.unasked import float_key, is_unasked, open_seeds
 from ...compiler.ir.graph import Graph
 from ...compiler.ops.registry import Trait
+from ...compiler.shapes.open_lists import whole_lists
 from ...compiler.shapes.propagate import ShapeError
 from ...compiler.specialize.optionals import specialize_optionals
 from ...lang.collection import collection_paused
@@ -161,7 +162,7 @@ class KernelPrograms:
         self, program: CompiledGraph, values: Sequence[Any], settled: bool, key: PatternKey, described: Hashable
     ) -> SizedProgram | None:
         """The program by one for a class of sizes, where there is one."""
-        classes = self._classes.setdefault(key, SizeClasses(_seen))
+        classes = self._classes.setdefault(key, SizeClasses(_seen, whole_lists(program.graph)))
         with collection_paused():
             found = classes.find(values, settled) or classes.plan(
                 values, settled, lambda known, symbols: ClassProgram(program, key, known, self._pullbacks)

@@ -12,6 +12,7 @@ from ....compiler.fusion.fuse import Unfusable, pair_gradient, planned_pair
 from ....compiler.fusion.refusals import Unsettled
 from ....compiler.ir.graph import Callee
 from ....compiler.scheduling.cpu import split_for_cpu
+from ....compiler.shapes.open_lists import whole_lists
 from ....compiler.shapes.propagate import ShapeError
 from ....compiler.specialize.optionals import specialize_optionals
 from ....compiler.types.open_sizes import Symbols
@@ -40,7 +41,7 @@ class PairPlanner:
         self.graph = flatten_signature(graph)
         self._pairs: dict[Hashable, Pair | None] = {}
         self._closed: ClosedPlans[ClosedPair | ClosedParts] = ClosedPlans()
-        self._classes: SizeClasses[OpenPair | OpenParts] = SizeClasses(seen_array)
+        self._classes: SizeClasses[OpenPair | OpenParts] = SizeClasses(seen_array, whole_lists(self.graph))
 
     def known(self, values: Sequence[Any], key: Hashable, settled: bool) -> tuple[Pair | None] | None:
         """What is planned for such values, which may be that there is nothing; None where nothing was planned."""

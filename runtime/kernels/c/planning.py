@@ -16,6 +16,7 @@ from ....compiler.fusion.refusals import Unsettled
 from ....compiler.fusion.seeds import open_inputs
 from ....compiler.ir.graph import Graph
 from ....compiler.scheduling.cpu import split_for_cpu
+from ....compiler.shapes.open_lists import whole_lists
 from ....compiler.specialize.optionals import specialize_optionals
 from ....compiler.types.open_sizes import Symbols, closed
 from ....lang.collection import collection_paused
@@ -39,7 +40,7 @@ class GraphPlanner:
         self._group = group
         self._programs: dict[Hashable, PlannedProgram | CPlan | None] = {}
         self._closed: ClosedPlans[PlannedProgram | CPlan] = ClosedPlans()
-        self._classes: SizeClasses[PlannedProgram | CPlan] = SizeClasses(seen_array)
+        self._classes: SizeClasses[PlannedProgram | CPlan] = SizeClasses(seen_array, whole_lists(graph))
         self._refusals: dict[Hashable, Exception] = {}
 
     def known(self, values: Sequence[Any], key: Hashable, settled: bool) -> tuple[PlannedProgram | CPlan | None] | None:

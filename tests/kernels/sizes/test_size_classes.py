@@ -114,6 +114,34 @@ def joined(parts: List[Tensor], x):
     assert len(planned) <= 4
 
 
+SPREAD = """
+def spread(x, dim: List[int], keepdim: bool):
+    return torch.var(torch.sin(x), dim, keepdim=keepdim)
+
+def spread_in_all(parts: List[Tensor], dim: Optional[List[int]]):
+    total = torch.zeros([])
+    for part in parts:
+        total = total + torch.sin(part).sum(dim).exp().sum()
+    return total
+"""
+
+
+@needs_compiler
+def test_so_many_dimensions_as_there_are_stand_in_kernels(planned: list[object]) -> None:
+    """A list of dimensions has its length, in whatever lengths others came before: no kernel reduces an open number."""
+    x = np.random.default_rng(0).standard_normal((3, 4, 5))
+    unit = gs.CompilationUnit(SPREAD)
+    for dim in ([1], [0, -1], [0, 1, 2], [-2]):
+        before = len(planned)
+        np.testing.assert_allclose(unit.spread(x, dim, True), np.sin(x).var(tuple(dim), ddof=1, keepdims=True))
+        assert len(planned) > before, dim
+        for count in (1, 2, 4, 5):
+            before, parts = len(planned), [x + i for i in range(count)]
+            expected = sum(np.exp(np.sin(part).sum(tuple(dim))).sum() for part in parts)
+            np.testing.assert_allclose(unit.spread_in_all(parts, dim), expected)
+            assert count == 5 or len(planned) > before, (dim, count)
+
+
 LOOPED = """
 def recurrent(xs, w):
     h = xs[0] * 0.0
