@@ -25,8 +25,7 @@ from .compiler import has_compiler
 from .layouts import layout_of, seen_array
 from .loading import loaded
 from .pair import PLANNING, Pair
-from .pairs import ClosedPair, ClosedParts, CParts, OpenPair, OpenParts, PlannedPair
-from .planned import PlannedProgram
+from .pairs import ClosedPair, ClosedParts, CParts, OpenPair, OpenParts, built_pair
 
 MAX_SHAPES = 64
 """Of one function; beyond, the one that came first is forgotten."""
@@ -91,10 +90,11 @@ class PairPlanner:
         try:
             gradient = pair_gradient(graph, given, wanted)
             pair = planned_pair(gradient, given, supports, split_for_cpu)
-            pair.backward(pair.usual_seeds())
+            usual = pair.backward(pair.usual_seeds())
         except (ShapeError, Unsettled):
             return None
         except Unfusable:
             return CParts(gradient) if has_compiler() else None
-        forward = loaded(lambda: PlannedProgram(pair.forward), lambda refusal: tell_unless_auto(gradient.f, refusal))
-        return None if forward is None else PlannedPair(pair, forward, settled=settled)
+        return loaded(
+            lambda: built_pair(pair, usual, settled=settled), lambda refusal: tell_unless_auto(gradient.f, refusal)
+        )

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from ....compiler.autodiff.gradient import Gradient
+from ....compiler.codegen.text import Unsupported
 from ....compiler.fusion.fuse import FusedPair, closed_gradient
 from ....compiler.fusion.in_place import UNREAD, StillUsed, donating
+from ....compiler.fusion.program import Program
 from ....compiler.kernel_ir.layout import Layout
 from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.meta import UNKNOWN
@@ -23,6 +25,7 @@ from ....compiler.specialize.close import take_open_sizes
 from ....compiler.types.guards import Guards, values_of_atoms
 from ....compiler.types.open_sizes import Symbols, closed
 from ....lang.collection import collection_paused
+from ..failure import KernelFailure
 from ..notices import tell_unless_auto
 from ..size_classes import REFUSALS
 from .graph import CGraph
@@ -30,7 +33,7 @@ from .layouts import layout_of, program_key
 from .loading import loaded
 from .pair import PLANNING, CPair, widths_of_graphs
 from .parts import PassInParts
-from .planned import PlannedProgram
+from .planned import PlannedProgram, built_together, written_program
 from .program import CProgram
 
 MAX_KINDS = 16
@@ -40,12 +43,15 @@ MAX_KINDS = 16
 class PlannedPair(CPair):
     """Both passes as straight lines, planned in this process."""
 
-    def __init__(self, pair: FusedPair, forward: PlannedProgram, *, settled: bool) -> None:
+    def __init__(
+        self, pair: FusedPair, forward: PlannedProgram, usual: PlannedProgram | None = None, *, settled: bool
+    ) -> None:
         gradient = pair.gradient
         super().__init__(gradient, widths_of_graphs(gradient.f, gradient.df), settled=settled)
         self._gradient = gradient
         self._forward = forward
         self._exact_pair = pair
+        self._usual = usual
 
     @property
     def forward(self) -> CProgram:
@@ -89,11 +95,25 @@ class PlannedPair(CPair):
         return PlannedProgram(donating(self._fused().backward(given), places))
 
     def _made(self, seeds: Sequence[Any]) -> CProgram | None:
+        if self._usual is not None and program_key(seeds, True) == program_key(self.usual_seeds(), True):
+            return self._usual
         given = [None if seed is None else layout_of(seed, True) for seed in seeds]
         return loaded(lambda: PlannedProgram(self._fused().backward(given)), self._refused)
 
     def _refused(self, refusal: Exception) -> None:
         tell_unless_auto(self.gradient.df, refusal)
+
+
+def built_pair(pair: FusedPair, usual: Program, *, settled: bool) -> PlannedPair:
+    """A pair, with its backward for the gradients that are usual: two compilers at once. Raises: KernelFailure,
+    Unsupported."""
+    forward = written_program(pair.forward)
+    try:
+        programs = built_together([forward, written_program(usual)])
+    except (KernelFailure, Unsupported):
+        # Why there is no backward is told where one is asked for.
+        programs = [PlannedProgram(forward)]
+    return PlannedPair(pair, *programs, settled=settled)
 
 
 class ClosedPair(PlannedPair):
@@ -131,11 +151,12 @@ class OpenPair:
         self.pair = pair
         self.settled = settled
         self.keep: Callable[[CPair, CProgram], None] | None = None
-        self.forward = PlannedProgram(pair.forward, symbols)
         self._symbols = symbols
         self._usual = pair.usual_seeds()
-        self._backwards: list[tuple[list[Any], Guards | None, PlannedProgram]] = []
-        self._backwards.append((self._usual, None, PlannedProgram(pair.backward(self._usual), symbols)))
+        forward = written_program(pair.forward, symbols)
+        backward = written_program(pair.backward(self._usual), symbols)
+        self.forward, usual = built_together([forward, backward], symbols)
+        self._backwards: list[tuple[list[Any], Guards | None, PlannedProgram]] = [(self._usual, None, usual)]
         self._guards = symbols.noted
 
     def closed(self, atoms: Sequence[int]) -> ClosedPair:

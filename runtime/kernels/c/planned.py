@@ -24,26 +24,51 @@ _SHARING = Lock()
 """Of the process: equal kernels are built once."""
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenProgram:
+    """A program in its parts, with the module of the kernels in each; None of an op of the library."""
+
+    program: Program
+    parts: Sequence[Sequence[KernelStep | ExternStep]]
+    modules: Sequence[CModule | None]
+
+    @property
+    def built(self) -> list[CModule]:
+        return [module for module in self.modules if module is not None]
+
+
+def written_program(program: Program, symbols: Symbols | None = None) -> WrittenProgram:
+    """The texts of a program. Raises: Unsupported."""
+    with _SHARING:
+        program = _SHARED.of_program(program, symbols)
+    parts = _parts(program.steps)
+    kernels = [[step.kernel for step in _kernels(part)] for part in parts]
+    return WrittenProgram(program, parts, [module_of(part) if part else None for part in kernels])
+
+
+def built_together(programs: Sequence[WrittenProgram], symbols: Symbols | None = None) -> list[PlannedProgram]:
+    """Programs whose kernels are built side by side. Raises: KernelFailure."""
+    build_modules([module for program in programs for module in program.built])
+    return [PlannedProgram(program, symbols) for program in programs]
+
+
 class PlannedProgram(CProgram):
     """A program for values of given layouts. One of open sizes, those of `symbols`, is not run: `closed` makes of it
     one for given sizes. Raises: KernelFailure, Unsupported."""
 
-    def __init__(self, program: Program, symbols: Symbols | None = None) -> None:
-        with _SHARING:
-            program = _SHARED.of_program(program, symbols)
+    def __init__(self, program: Program | WrittenProgram, symbols: Symbols | None = None) -> None:
+        written = program if isinstance(program, WrittenProgram) else written_program(program, symbols)
+        build_modules(written.built)
+        program, parts = written.program, written.parts
         names = [*program.constants, *program.input_names]
         names += [name for step in program.steps for name in step.written]
         self.program = program
         self._slot = {name: number for number, name in enumerate(dict.fromkeys(names))}
-        parts = _parts(program.steps)
-        kernels = [[step for step in part if isinstance(step, KernelStep)] for part in parts]
-        modules = [module_of([step.kernel for step in part]) if part else None for part in kernels]
-        build_modules([module for module in modules if module is not None])
         free = program.last_uses(parts)
         made: set[str] = set()
         self._open = [
-            self._stretch(stretch, module, made) if module is not None else self._extern(steps[0])
-            for stretch, steps, module in zip(kernels, parts, modules, strict=True)
+            self._stretch(_kernels(steps), module, made) if module is not None else self._extern(steps[0])
+            for steps, module in zip(parts, written.modules, strict=True)
         ]
         self._free = [[self._slot[name] for name in names] for names in free]
         atoms = values_of_atoms(symbols, [at_hand(size) for size in symbols.sizes]) if symbols else []
@@ -147,6 +172,10 @@ class OpenExtern:
     @property
     def _failed(self) -> Callable[[Sequence[Any], Exception], Exception]:
         return lambda arguments, error: failure_at(self.step.node, arguments, error, self.title, ())
+
+
+def _kernels(steps: Sequence[KernelStep | ExternStep]) -> list[KernelStep]:
+    return [step for step in steps if isinstance(step, KernelStep)]
 
 
 def _parts(steps: Sequence[KernelStep | ExternStep]) -> list[list[KernelStep | ExternStep]]:

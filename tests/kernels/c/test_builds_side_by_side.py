@@ -53,6 +53,21 @@ def text(number: int) -> str:
     return f"double side_{number}(void) {{ return {number}; }}\n"
 
 
+def test_both_halves_of_a_gradient_are_built_at_the_same_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    install(monkeypatch, tmp_path / "cc", TOGETHER.format(folder=begun))
+    function = gs.CompilationUnit("def both(x, w):\n    return torch.tanh(x * 0.40625) * w\n").both
+    x, w = np.linspace(-1, 1, 12).reshape(3, 4), np.linspace(0, 2, 4)
+    y, pull_back = gs.vjp(function, x, w)
+    built = {path.name for path in begun.iterdir()}
+    assert len(built) >= 2
+    assert "alone" not in built
+    slope = 0.40625 * (1 - np.tanh(x * 0.40625) ** 2) * w
+    np.testing.assert_allclose(pull_back(np.ones_like(y))[0], slope, rtol=1e-12)
+    assert {path.name for path in begun.iterdir()} == built
+
+
 def test_modules_of_a_program_are_built_at_the_same_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     begun.mkdir()
