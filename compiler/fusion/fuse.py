@@ -83,7 +83,6 @@ __all__ = [
     "KERNEL_POLICY",
     "FusedPair",
     "Unfusable",
-    "Unrepeatable",
     "fuse",
     "fuse_groups",
     "fuse_pair",
@@ -197,7 +196,7 @@ def pair_gradient(
 ) -> Gradient:
     """The Gradient that a pair is made of, for arguments of these layouts, in terms of what kernels know."""
     # Without the only gradient that there may be nothing asks for the backward (`FusedPair.backward`).
-    return _gradient(graph, metas_of_arguments(arguments), requires_grad, policy, sure=True)
+    return _gradient(graph, metas_of_arguments(arguments), requires_grad, policy, sure=True)[0]
 
 
 def planned_pair(
@@ -210,42 +209,41 @@ def planned_pair(
 
 
 def kernel_gradient(
-    graph: Graph, arguments: Sequence[ArgumentFacts], requires_grad: Sequence[bool], *, once: bool = False
-) -> Gradient:
-    """The Gradient that kernels are made of, with gradients for what it saves, so that it differentiates again.
+    graph: Graph, arguments: Sequence[ArgumentFacts], requires_grad: Sequence[bool], *, or_once: bool
+) -> tuple[Gradient, bool]:
+    """The Gradient that kernels are made of, with gradients for what it saves, and whether it differentiates again.
 
-    Unrepeatable where it cannot, as where a second derivative is a function's own to tell: there is none once calls are
-    written out. With `once`, it need not.
+    It does not, for one, where a second derivative is a function's own to tell: there is none once calls are written
+    out. Then it is Unrepeatable, and with `or_once` the Gradient for once.
     """
     metas = metas_of_arguments(arguments)
-    gradient = _gradient(graph, metas, requires_grad, KERNEL_POLICY, once=once)
-    if once:
-        return gradient
-    return with_gradients_of_saved(gradient, requires_grad, lambda found: _decomposed(found, metas))
+    gradient, tells_all = _gradient(graph, metas, requires_grad, KERNEL_POLICY)
+    try:
+        if not tells_all:
+            raise Unrepeatable("its second derivative passes a backward of a function's own")
+        return with_gradients_of_saved(gradient, requires_grad, lambda found: _decomposed(found, metas)), True
+    except Unrepeatable:
+        if not or_once:
+            raise
+        return gradient, False
 
 
 def _gradient(
-    graph: Graph,
-    metas: Sequence[Any],
-    requires_grad: Sequence[bool],
-    policy: Policy,
-    *,
-    once: bool = True,
-    sure: bool = False,
-) -> Gradient:
-    """`sure` says that the backward is planned for gradients that are there, where it takes one alone."""
+    graph: Graph, metas: Sequence[Any], requires_grad: Sequence[bool], policy: Policy, *, sure: bool = False
+) -> tuple[Gradient, bool]:
+    """The Gradient, and whether its graphs tell all about second derivatives. `sure` says that the backward is planned
+    for gradients that are there, where it takes one alone."""
     copied = graph.plain_copy()
     _to_parts(copied, metas, decompose_for_kernels, keep_pairs=True)
     rounds = _rounds(copied, metas, policy)
     gradient = differentiate(copied, requires_grad, temporaries=False, rounds=rounds, is_asked=sure)
-    if not once and passes_own_backwards(copied, gradient):
-        raise Unrepeatable("its second derivative passes a backward of a function's own")
+    tells_all = not passes_own_backwards(copied, gradient)
     if any(node.kind == "prim::CallFunction" for node in copied.all_nodes()):
         _to_parts(copied, metas, decompose, keep_pairs=True)
     is_sure = sure and len(gradient.input_vjps) == 1
     parts = _decomposed(gradient, metas, all_defined=is_sure, owned=True)
     gradient = capture_bases(recompute(parts, metas, policy, copied, owned=True).gradient)
-    return with_wide_statistics(gradient, metas)
+    return with_wide_statistics(gradient, metas), tells_all
 
 
 def _rounds(graph: Graph, metas: Sequence[Any], policy: Policy) -> ChosenRounds | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from ..ir.node import Block, Node, Value, walk
+from ..ir.node import RETURN, Block, Node, Value
 
 _PICKS = frozenset({"aten::__getitem__.t", "prim::grad_item"})
 _VERSIONS = frozenset({"aten::append.t", "aten::slice.t", "prim::unchecked_cast"})
@@ -15,36 +15,32 @@ _GUARD = "prim::GradOf"
 def growing_lists(block: Block, lists: Iterable[Value]) -> set[Value]:
     """The carried lists that are appended to, cut and picked from, and nothing else, so that their lengths have no say
     but for when they run out."""
-    found = set()
-    for start in lists:
-        versions = {start}
-        if all(_only_grows(node, versions) for node in block.nodes):
-            found.add(start)
-    return found
+    return {start for start in lists if _only_grows(block, start)}
 
 
-def _only_grows(node: Node, versions: set[Value]) -> bool:
-    """Whether a node does no more to a list; notes what it makes of it."""
-    if node.kind == _GUARD:
-        (inside,) = node.blocks
-        if not all(_only_grows_plainly(inner, versions) for inner in inside.nodes):
-            return False
-        pairs = zip(node.outputs, inside.outputs, strict=True)
-        versions.update([value for value, made in pairs if made in versions])
-        return True
-    return _only_grows_plainly(node, versions)
+def _only_grows(block: Block, start: Value) -> bool:
+    """Whether a round does no more to a list. It goes by who uses the list: loops that are differentiated often carry
+    as many lists as a round has nodes."""
+    pending, versions = [start], {start}
+    while pending:
+        for use in pending.pop().uses:
+            made = _made_of(block, *use)
+            if made is None:
+                return False
+            pending += [value for value in made if value not in versions]
+            versions.update(made)
+    return True
 
 
-def _only_grows_plainly(node: Node, versions: set[Value]) -> bool:
-    if node.blocks:
-        returned = (value for inner in walk([node]) for block in inner.blocks for value in block.outputs)
-        taken = (value for inner in walk([node]) for value in inner.inputs)
-        return versions.isdisjoint(taken) and versions.isdisjoint(returned)
-    if versions.isdisjoint(node.inputs):
-        return True
-    if not versions.isdisjoint(node.inputs[1:]):
-        return False
-    if node.kind in _VERSIONS:
-        versions.update(node.outputs)
-        return True
-    return node.kind in _PICKS
+def _made_of(block: Block, user: Node, index: int) -> Sequence[Value] | None:
+    """What a user makes of a list by making it longer or shorter, if that is all it does; None where it does more."""
+    guard = user.owner.node if user.owner is not block and user.owner is not None else None
+    if guard is not None and (guard.kind != _GUARD or guard.owner is not block):
+        return None
+    if user.kind == RETURN:
+        return (guard.outputs[index],) if guard is not None else ()
+    if user.blocks:
+        return () if user.kind == _GUARD and guard is None else None
+    if index == 0 and user.kind in _VERSIONS:
+        return user.outputs
+    return () if index == 0 and user.kind in _PICKS else None

@@ -9,7 +9,7 @@ from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.kinds import handed_to, is_loop, sources
 from ..ir.node import Node, Value, enclosing_blocks
-from ..ir.rewrite import CONSTANT, replace_by_constant, replace_node, splice
+from ..ir.rewrite import CONSTANT, precise_type, replace_by_constant, replace_node, splice
 from ..ir.structure import constant_fits
 from ..ops.meta import UNKNOWN, Meta, is_defined, is_known
 from ..passes.inline_functions import inline_functions
@@ -141,6 +141,8 @@ def _write(graph: Graph, known: Mapping[Value, Any], all_defined: bool) -> bool:
             _settle_type(value, known.get(value))
         if all_defined and node.schema is not None and len(node.outputs) > 1:
             changed |= _leave_out(node, known)
+        if node.kind == "prim::If":
+            changed |= _decide_results(node, known)
         if node.kind == "prim::GradOf":
             changed |= all_defined and _open(node, known)
         elif node.kind == "prim::grad_zeros":
@@ -279,9 +281,27 @@ def _may_fold(node: Node, all_defined: bool) -> bool:
 
 
 def _fold(node: Node, known: Any) -> bool:
-    if isinstance(known, Meta) or not is_known(known) or isinstance(known, tuple) or holds_open_float(known):
-        return False
-    if not constant_fits(known, node.output.type):
+    if not _is_constant(known, node.output.type):
         return False
     replace_by_constant(node, known)
     return True
+
+
+def _decide_results(node: Node, known: Mapping[Value, Any]) -> bool:
+    """Make constants of what either branch gives alike, or one of them alone, where the other gives nothing to read:
+    what a branch keeps for its backward, such as a size, or which way it went inside."""
+    decided = [v for v in node.outputs if v.use_count and v in known and _is_constant(known[v], v.type)]
+    if not decided:
+        return False
+    assert node.next is not None
+    builder = Builder.in_front_of(node.next)
+    for value in decided:
+        value.replace_uses_with(builder.constant(known[value], precise_type(known[value], value.type)))
+    return True
+
+
+def _is_constant(known: Any, type: Type) -> bool:
+    """Whether a value of which this is known is a constant of its type."""
+    if isinstance(known, Meta) or not is_known(known) or isinstance(known, tuple) or holds_open_float(known):
+        return False
+    return constant_fits(known, type)

@@ -16,7 +16,7 @@ import torch
 
 from ...compiler.analysis.draws import runs_any
 from ...compiler.autodiff import Gradient
-from ...compiler.fusion.fuse import Unfusable, Unrepeatable, kernel_gradient
+from ...compiler.fusion.fuse import Unfusable, kernel_gradient
 from ...compiler.fusion.seeds import open_inputs
 from ...compiler.fusion.unasked import float_key, is_unasked, open_seeds
 from ...compiler.ir.graph import Graph
@@ -206,14 +206,10 @@ def _gradient_for(program: CompiledGraph, arguments: Sequence[Any], key: Pattern
     graph, wanted = specialize_optionals(program.graph, absent), [bool(wanted) for wanted in key]
     if program.whole:
         prepare_on_device(graph)
+    # Computed once more, these would draw other numbers, or print once more.
+    or_once = not runs_any(graph, Trait.RANDOM | Trait.SIDE_EFFECT)
     with collection_paused():
-        try:
-            return kernel_gradient(graph, arguments, wanted), True
-        except Unrepeatable:
-            # Computed once more, these would draw other numbers, or print once more.
-            if runs_any(graph, Trait.RANDOM | Trait.SIDE_EFFECT):
-                raise
-            return kernel_gradient(graph, arguments, wanted, once=True), False
+        return kernel_gradient(graph, arguments, wanted, or_once=or_once)
 
 
 def _is_asked(value: Any) -> bool:

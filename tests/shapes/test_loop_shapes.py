@@ -276,6 +276,20 @@ def test_functions_that_call_functions_twice_do_not_multiply(steps: Steps) -> No
     assert taken[1] < 4 * taken[0], taken
 
 
+def test_lists_that_rounds_carry_do_not_multiply_with_what_is_in_them(steps: Steps) -> None:
+    """A loop that is differentiated carries a list for what each of its nodes keeps."""
+
+    def source(count: int) -> str:
+        lists = "".join(f"    l{i}: List[Tensor] = []\n" for i in range(count))
+        rounds = "".join(f"        x = torch.sin(x)\n        l{i}.append(x)\n" for i in range(count))
+        picked = ", ".join(f"l{i}[7]" for i in range(count))
+        return f"def f(x):\n{lists}    for i in range(1000):\n{rounds}    return {picked}"
+
+    graphs = [graph_of(source(count)) for count in (20, 80)]
+    taken = [steps(lambda graph=graph: propagate_shapes(graph, [VECTOR])) for graph in graphs]
+    assert taken[1] < 6 * taken[0], taken
+
+
 FILLS = {
     "the gradients of a list": ("x = w\n    for i in range(len(xs)):\n        x = torch.tanh(x @ xs[i])", "x.sum()"),
     "the gradients of what is appended": (

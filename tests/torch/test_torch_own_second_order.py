@@ -12,6 +12,7 @@ from typing import Any
 import gradscript as gs
 import pytest
 import torch
+from gradscript.compiler.fusion import fuse
 
 Tensor = torch.Tensor
 UNIT = gs.CompilationUnit("""
@@ -171,3 +172,29 @@ def _derivatives(function: Callable[[Tensor], Tensor]) -> list[Tensor]:
             break
         found.append(gradient)
     return [value.detach() for value in found]
+
+
+def test_kernels_of_such_functions_are_differentiated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That a second derivative is a function's own to tell is seen on the way, and nothing is done again for it."""
+    found: list[Any] = []
+    differentiate = fuse.differentiate
+
+    def noted(*given: Any, **more: Any) -> Any:
+        found.append(given)
+        return differentiate(*given, **more)
+
+    monkeypatch.setattr(fuse, "differentiate", noted)
+    unit = gs.CompilationUnit("""
+def rounded(x):
+    def backward(g):
+        return g * 7
+    return torch.round(x), backward
+
+def mixed(x):
+    return rounded(x) * x
+""")
+    x = torch.tensor(1.3, dtype=torch.float64, requires_grad=True)
+    with gs.settings.backend("c"):
+        (gradient,) = torch.autograd.grad(unit.mixed(x), x)
+    assert len(found) == 1
+    torch.testing.assert_close(gradient, torch.tensor(1 + 7 * 1.3, dtype=torch.float64))
