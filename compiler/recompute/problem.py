@@ -20,6 +20,8 @@ from .storage import Storages, may_hold_memory
 
 SAVE, RECOMPUTE = "gs::save", "gs::recompute"
 """What the source says of a value."""
+_EQUALITIES = frozenset(("aten::eq.Tensor", "aten::ne.Tensor"))
+_IN_ANY_ORDER = frozenset(("amax", "amin", "max", "min", "argmax", "argmin", "any", "all"))
 
 
 class Problem:
@@ -134,7 +136,25 @@ class Problem:
         """Whether a node that runs again costs its arithmetic alone."""
         if self._holds is None or self.known is None:
             return lambda node: False
-        return self._holds(self.plain.f, self.known)
+        held, compared = self._holds(self.plain.f, self.known), self._told_equal
+        return lambda node: held(node) and (node not in compared or _is_in_any_order(node))
+
+    @cached_property
+    def _told_equal(self) -> set[Node]:
+        """What is computed on the way to what is compared for equality, as an extreme is with what it was found among:
+        a sum that runs again in another kernel may be added up in another order, and nothing be equal any more."""
+        found, compared = set[Node](), list[Value]()
+        for graph, stand_ins in ((self.plain.df, {v: k for k, v in self.stands_for.items()}), (self.plain.f, {})):
+            compared += [v for node in graph.all_nodes() if node.kind in _EQUALITIES for v in node.inputs]
+            seen = set(compared)
+            while compared:
+                value = compared.pop()
+                found.add(value.node)
+                new = [v for v in self.sources(value.node) if v not in seen]
+                seen.update(new)
+                compared += new
+            compared = [stand_ins[value] for value in seen if value in stand_ins]
+        return found
 
     @cached_property
     def _far_reaching(self) -> set[Node]:
@@ -222,6 +242,11 @@ def all_defined(df: Graph) -> Graph:
         splice(node, node.blocks[0])
     eliminate_dead_code(copied)
     return copied
+
+
+def _is_in_any_order(node: Node) -> bool:
+    """Whether a node gives the same bits, whatever order it takes elements in."""
+    return node.schema is not None and node.schema.base_name in _IN_ANY_ORDER
 
 
 def short_op_name(node: Node) -> str:

@@ -65,7 +65,8 @@ def _kernel_steps(
     for kernel in kernels:
         verify_kernel(kernel)
         for buffer in kernel.buffers:
-            if buffer.name not in arguments:
+            # Kernels that were cut apart and then cut again may each call what passes between their parts alike.
+            if buffer.name not in arguments or (buffer.is_output and buffer.name not in given):
                 arguments[buffer.name] = partial = unique(buffer.name)
                 layouts[partial] = Layout(buffer.shape, buffer.dtype, buffer.strides)
         own = [*(b.name for b in kernel.buffers), *(p.name for p in kernel.parameters)]

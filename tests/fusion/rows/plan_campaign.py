@@ -13,10 +13,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, FLOAT32
-from row_program_running import SPLITS, difference, few_elements, planned_by
-from row_programs import SMALL, row_program
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "support")]
+
+from row_program_running import SPLITS, difference, few_elements, planned_by  # noqa: E402
+from row_programs import SMALL, row_program  # noqa: E402
 
 TOLD = 2
 DTYPES = (FLOAT32, BFLOAT16, FLOAT32, FLOAT16)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 from gradscript.compiler.kernel_ir.kernel import Reduce
 from row_program_running import SPLITS, difference, few_elements, planned
@@ -107,6 +109,26 @@ def test_channels_have_kernels_whatever_their_chunks_cut(name: str) -> None:
     with few_elements() as split:
         for seed, shape in enumerate(((4, 3, 5), (3, 2, 8), (17, 1, 2))):
             assert not difference(RowProgram(program.source, shape), split, seed)
+
+
+OF_A_SHAPE = {
+    "a mean that runs again in another order, and an extreme among what follows": """(8, 16, 16)
+        grown = torch.exp(y * 0.1).reshape([-1, 8])
+        return ((grown - y.reshape([-1, 8]).mean(0, keepdim=True)).reshape(y.shape) * c).amax(-1)
+    """,
+    "parts of parts that are called alike": """(5, 7)
+        centered = x - y.mean(0, keepdim=True)
+        return (centered / (b.abs() + 1) * w).sum(0), centered
+    """,
+}
+
+
+@pytest.mark.parametrize("name", OF_A_SHAPE)
+def test_samples_of_a_shape_give_what_torch_gives(name: str) -> None:
+    shape, *lines = OF_A_SHAPE[name].strip().splitlines()
+    source = "def f(x, y, w, b, c, labels):\n    " + "\n    ".join(line.strip() for line in lines) + "\n"
+    with few_elements() as split:
+        assert not difference(RowProgram(source, ast.literal_eval(shape)), split, 3)
 
 
 @pytest.mark.parametrize("first", range(0, 40, 10))
