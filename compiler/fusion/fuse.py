@@ -43,6 +43,7 @@ from .rebase import capture_bases
 from .refusals import require_accepted
 from .rewrites.added_products import add_to_products
 from .rewrites.join_slices import join_slices
+from .rewrites.numbers_first import put_numbers_first
 from .rewrites.sums_of_parts import sum_parts
 from .rewrites.thin_products import thin_products
 from .rewrites.turn_back import turn_back
@@ -356,6 +357,7 @@ def _planned(
     # What open floats decided is decided; kernels are given what they are.
     known = {value: without_open_floats(found) for value, found in known.items()}
     add_to_products(graph, known, supports)
+    put_numbers_first(graph)
     _call(graph, results)
     layouts = [given if _is_layout(given) else None for given in arguments]
     return plan_program(graph, known, layouts, supports, name, split, tiled=tiled)

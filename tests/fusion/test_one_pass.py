@@ -37,6 +37,21 @@ WHOLE = (
 )
 
 
+NUMBERS = (
+    """
+def updated(p, m, v, high, g, rate: float = 0.001, decay: float = 0.01):
+    m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
+    high = torch.maximum(high, v)
+    return p * (1 - rate * decay) - rate * m / (torch.sqrt(high) + 1e-8), m, v, high
+""",
+    """
+def mixed(p, q, share: float = 0.1):
+    p, q = torch.softmax(p, -1), torch.softmax(q, -1)
+    return (q * torch.log(share * q + (1 - share) * p)).sum(-1)
+""",
+)
+
+
 def _kernels(source: str, *shapes: tuple[int, ...]) -> list[KernelInfo]:
     unit = gs.CompilationUnit(source)
     (name,) = unit.functions
@@ -208,3 +223,14 @@ def test_sums_of_rows_and_across_programs_end_in_few_kernels(shape: tuple[int, i
     """Both are reduced once more by what finishes chunks: neither is cut again for the other's sake."""
     listing = gs.CompilationUnit(ROUTED).routed.kernels(np.zeros(shape, np.float32), np.zeros(shape[0], np.int64))
     assert len(listing.forward) <= 4 and len(listing.backward) == 1
+
+
+@pytest.mark.parametrize("source", NUMBERS, ids=["updated", "mixed"])
+def test_numbers_of_numbers_are_there_before_kernels(source: str) -> None:
+    """What is computed with one joined no kernel that was begun before it."""
+    unit = gs.CompilationUnit(source)
+    (name,) = unit.functions
+    count = sum(str(argument.type) == "Tensor" for argument in unit[name].schema.arguments)
+    listing = unit[name].kernels(*[np.zeros((4096, 1024), np.float32)] * count)
+    assert len(listing.forward) == 1
+    assert sum(info.bytes_read + info.bytes_written for info in listing.forward) == listing.least_bytes[0]

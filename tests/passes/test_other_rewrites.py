@@ -22,6 +22,7 @@ from gradscript.compiler.fusion.groups import Parts, create_fusion_groups
 from gradscript.compiler.fusion.refusals import keep_refusing
 from gradscript.compiler.fusion.rewrites.added_products import add_to_products
 from gradscript.compiler.fusion.rewrites.join_slices import join_slices
+from gradscript.compiler.fusion.rewrites.numbers_first import put_numbers_first
 from gradscript.compiler.fusion.rewrites.sums_of_parts import sum_parts
 from gradscript.compiler.fusion.rewrites.thin_products import thin_products
 from gradscript.compiler.fusion.rewrites.turn_back import turn_back
@@ -122,6 +123,7 @@ REWRITES: tuple[tuple[Callable[..., Any], Callable[[Graph], Any]], ...] = (
     (thin_products, _thin_products),
     (add_to_products, _add_to_products),
     (place_by_size, place_by_size),
+    (put_numbers_first, put_numbers_first),
     (turn_back, _turn_back),
     (create_fusion_groups, _grouped),
     (create_autodiff_subgraphs, lambda graph: create_autodiff_subgraphs(graph, 1)),
