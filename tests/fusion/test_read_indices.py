@@ -29,6 +29,28 @@ def scored(x, index):
 def counted(x, index):
     return (F.one_hot(index, 7) * x).sum(-1)
 """)
+SUBSCRIPTS = gs.CompilationUnit("""
+def rows(x, i, j):
+    return x[i] * 2
+
+def columns(x, i, j):
+    return x[:, j].exp()
+
+def both(x, i, j):
+    return x[i, j] * x.sum()
+
+def apart(x, i, j):
+    return (x[:, :, None] * torch.ones([1, 1, 7]))[i, :, j] + 1
+
+def grid(x, i, j):
+    return torch.tanh(x[i[:, None], j[None, :]])
+
+def of_ones(x, i, j):
+    return torch.ones_like(x)[i] + x.sum()
+
+def weighed(x, i, j):
+    return (x[i] * x[j % 5, :]).sum(-1)
+""")
 X = np.random.default_rng(0).normal(size=(5, 7))
 INDICES = {
     "gathered": np.array([[0], [6], [3], [3], [1]]),
@@ -57,6 +79,46 @@ def test_outside_nothing_is_read(name: str, bad: int) -> None:
     (wanted, *_) = run_program(pair.forward, [X, INDICES[name]])
     untouched = np.arange(len(found)) != 0
     np.testing.assert_allclose(found[untouched], wanted[untouched])
+
+
+DOWN, ALONG = np.array([4, 0, 0, -1, -5, 2]), np.array([6, -7, 0, 3, -1, 2])
+
+
+@pytest.mark.parametrize("name", list(SUBSCRIPTS.functions))
+@pytest.mark.parametrize("dtype", [np.int64, np.int32])
+def test_subscripts_are_read_by_kernels(name: str, dtype: type) -> None:
+    """Numbers below 0 count from the end."""
+    given = [X, DOWN.astype(dtype), ALONG.astype(dtype)]
+    check_fused(SUBSCRIPTS[name], given)
+    pair = fused(SUBSCRIPTS[name], given)
+    assert all(isinstance(step, KernelStep) for step in pair.forward.steps)
+
+
+@pytest.mark.parametrize("name", ["both", "apart", "of_ones"])
+def test_subscripts_outside_are_refused_as_by_the_op(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path))
+    for bad, which in ((7, 1), (-8, 2), (10**9, 1)):
+        given = [X, DOWN.copy(), ALONG.copy()]
+        given[which][3] = bad
+        told = []
+        for backend in ("numpy", "c"):
+            with gs.settings.backend(backend):
+                try:
+                    told.append(str(SUBSCRIPTS[name](*given)))
+                except gs.RuntimeFailure as failure:
+                    told.append(str(failure))
+        assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("chosen", ["m", "i[0]"])
+def test_masks_and_numbers_are_left_to_the_op(chosen: str) -> None:
+    unit = gs.CompilationUnit(f"def f(x, i, m):\n    return torch.tanh(x * 2)[{chosen}] * 2")
+    x, mask = np.arange(6.0), np.arange(6) % 2 == 0
+    with gs.settings.backend("c"):
+        found = unit.f(x, DOWN, mask)
+    np.testing.assert_allclose(found, np.tanh(x * 2)[mask if chosen == "m" else DOWN[0]] * 2)
 
 
 def test_in_c_a_class_outside_is_refused_as_by_the_op(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,6 +127,8 @@ class Body:
         folded = self._folded(primitive, dtype, operands)
         if folded is not None:
             return folded
+        if primitive == "where" and isinstance(operands[0], KernelConstant):
+            return self.cast(operands[1] if operands[0].value else operands[2], dtype, hint)
         key = (primitive, dtype, tuple(map(repr, operands)))
         axes = self.axes_of(*operands)
         return self._define(key, hint, lambda name: Compute(name, dtype, axes, primitive, tuple(operands)))

@@ -44,8 +44,10 @@ from .reads import (
     one,
     one_hot,
     reads_by_integers,
-    scatter_one,
-    scatters_one,
+    scattered,
+    scatters_few,
+    subscripted,
+    subscripts_integers,
     uniform,
 )
 from .rule import ElementReader, KnownFacts
@@ -63,7 +65,7 @@ def element_rule(node: Node, known: KnownFacts, supports: Callable[[str, DType],
         return None
     if op.has(Trait.POINTWISE) and isinstance(op.scalar, Pointwise):
         return pointwise_element if pointwise_fits(node, known, supports) else None
-    rule = _RULES.get(op.schema.base_name)
+    rule = _RULES_OF_KINDS.get(node.kind) or _RULES.get(op.schema.base_name)
     if rule is not None:
         return (
             rule if _arguments_known(node, known, given=_given(node, known) if rule is filled_element else ()) else None
@@ -128,7 +130,7 @@ _RULES: dict[str, ElementReader] = {
     **dict.fromkeys(("gather",), gathered_element),
     "index_select": index_select,
     "embedding": embedding,
-    "scatter_add": scatter_one,
+    "scatter_add": scattered,
     **dict.fromkeys(("zeros", "ones", "full", "zeros_like", "ones_like", "full_like"), filled_element),
     **dict.fromkeys(("new_zeros", "new_ones", "new_full", "scalar_tensor"), filled_element),
     "scalar_seed": one,
@@ -138,11 +140,17 @@ _RULES: dict[str, ElementReader] = {
     "uniform": uniform,
 }
 """By the name of an op; of ops that are pointwise or views, the trait says enough."""
+_RULES_OF_KINDS: dict[str, ElementReader] = {
+    "aten::index.Tensor": subscripted,
+    **dict.fromkeys(("aten::scatter.src", "aten::scatter.value"), scattered),
+}
+"""By the kind of a node: it depends on what is given whether there is a rule at all, so that loops stay."""
 _CHECKS: dict[ElementReader, Callable[[Node, KnownFacts], bool]] = {
     padded_element: pads_with_constant,
     add_n: adds_one_dtype,
     **dict.fromkeys((gathered_element, index_select, embedding), reads_by_integers),
-    scatter_one: scatters_one,
+    subscripted: subscripts_integers,
+    scattered: scatters_few,
     one: is_one_number,
     one_hot: counts_classes,
     eye: is_no_less_than_empty,

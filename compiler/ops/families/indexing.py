@@ -308,7 +308,7 @@ declare(
 declare(
     "aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
     _index,
-    traits=Trait.MAY_ALIAS,
+    traits=Trait.MAY_ALIAS | Trait.READS_BY_INDEX,
     result=rules.like(),
     shape=_index_shape,
 )

@@ -272,7 +272,9 @@ _SCATTERS = (
 )
 
 for _schema, _evaluate in _SCATTERS:
-    declare(_schema, _evaluate, result=rules.same(), shape=shapes.shape_of("self"))
+    # Kernels look at indices, of a few slices.
+    _traits = Trait.READS_BY_INDEX if _evaluate in (_scatter, _scatter_add) else Trait(0)
+    declare(_schema, _evaluate, traits=_traits, result=rules.same(), shape=shapes.shape_of("self"))
 declare(
     "aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
     _masked_scatter,
