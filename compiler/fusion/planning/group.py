@@ -26,6 +26,7 @@ from ...kernel_ir.kernel import (
 from ...kernel_ir.layout import Layout, StridedView
 from ...kernel_ir.queries import restricted
 from ...kernel_ir.statements import without_unused
+from ...scheduling.row_parts import COMBINED
 from ...types.dtypes import BOOL, FLOAT64, INT64
 from ..elements.body import Body, register_dtype
 from ..elements.rule import ElementPlace, Incompatible, LoadGuards, as_dtype
@@ -129,7 +130,7 @@ class Group(IterationSpace):
         return (yield rule(self, node, which, place, guards))
 
     def _trivial(self, reduction: Reduction, value: Value, place: ElementPlace, guards: LoadGuards) -> Walk:
-        """A reduction over dimensions of size 1."""
+        """A reduction over dimensions of size 1, or of few parts."""
         meta = self.known[reduction.operand]
         inner: list[Index] = [constant(0)] * meta.rank
         for index, dim in zip(place, reduction.kept, strict=True):
@@ -139,6 +140,11 @@ class Group(IterationSpace):
         if reduction.combine in POSITIONS:
             return KernelConstant(0)
         operand = as_dtype(self, operand, register_dtype(meta.dtype), reduction.accumulate)
+        for dim, part in ((d, part) for d in reduction.stacked for part in range(1, meta.shape[d])):
+            inner[dim] = constant(part)
+            other = yield self.element(reduction.operand, tuple(inner), guards)
+            other = as_dtype(self, other, register_dtype(meta.dtype), reduction.accumulate)
+            operand = self.body.compute("", COMBINED[reduction.combine], reduction.accumulate, [operand, other])
         if reduction.combine == "sum" and reduction.accumulate.is_floating and not reduction.copies:
             # The sum of a negative zero is a positive one.
             operand = self.body.compute("", "add", reduction.accumulate, [operand, KernelConstant(0)])

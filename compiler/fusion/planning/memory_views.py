@@ -43,7 +43,7 @@ def _may_be_same(memory: MemoryPlacement, value: Value, defined: Sequence[Value]
     reduction = memory.reductions.get(value)
     if reduction is None:
         return value.node.kind == "aten::contiguous" or _keeps(value.node, defined) or _is_view(value.node)
-    is_whole = not reduction.dims and reduction.divisor in (None, 1)
+    is_whole = reduction.is_copy and reduction.divisor in (None, 1)
     is_same = reduction.copies or not reduction.accumulate.is_floating
     return is_whole and is_same and reduction.combine == "sum"
 

@@ -108,7 +108,7 @@ class MemoryPlacement:
             return False
         reduction = self.reductions.get(node.output)
         return (
-            not reduction.dims
+            reduction.is_copy
             if reduction is not None
             else self.rules.get(node) in (same_element, cast_element, add_gradients)
         )

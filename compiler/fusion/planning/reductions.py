@@ -45,6 +45,13 @@ class Reduction:
     times: int = 1
     copies: bool = False
     """Whether a sum of one element is that element: another adds it to 0, where it is not zero's sign that counts."""
+    stacked: tuple[int, ...] = ()
+    """Dimensions that are none of `dims`, for a kernel goes over them wherever an element of the result is needed."""
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether the result has the elements of the operand."""
+        return not self.dims and not self.stacked
 
 
 def is_reduction(op: Op) -> bool:

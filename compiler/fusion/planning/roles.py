@@ -18,6 +18,7 @@ from ..elements.table import element_rule, suits_rule
 from ..straight import Unfusable, why_left
 from .placement import MemoryPlacement
 from .reductions import reduction_of
+from .stacked import part_by_part
 from .uniform import UniformDims
 
 Supports = Callable[[str, DType], bool]
@@ -44,7 +45,8 @@ class NodeRoles:
                 raise Unfusable(why_left(node, known), node.span)
             reduction = reduction_of(node, known)
             if reduction is not None:
-                self._memory.reductions[node.output] = uniform.reduced(node.output, reduction)
+                found = part_by_part(uniform.reduced(node.output, reduction), known, self._memory.rules)
+                self._memory.reductions[node.output] = found
                 continue
             rule = element_rule(node, known, supports)
             if rule is not None and suits_rule(rule, node, known):
