@@ -23,6 +23,7 @@ from .drawing import SPARE, successive
 from .drawing import TOGETHER as DRAWN_TOGETHER
 from .edges import is_apart, moved_of, points_of_vector
 from .expressions import INDENT
+from .gathers import Gathers
 from .lanes import LANES, Blocks, blocks_of
 from .positions import CPositions
 from .primitives import STORED, TYPES, suffix
@@ -40,6 +41,7 @@ class CBody(CReductions):
     def __init__(self, kernel: Kernel, nest: Nest, names: Names, positions: CPositions, passed: dict[str, str]) -> None:
         super().__init__(kernel, nest, names, positions, passed)
         self._staged = self._at_once = 0
+        self.gathers = Gathers(kernel, positions, names, passed, self._elements)
         loops = [item for item in items_of(nest.items) if isinstance(item, AxisLoop)]
         self.blocks = {id(loop): self._blocks_of(loop) for loop in loops}
         self._leave_unlike(loops)
@@ -148,7 +150,7 @@ class CBody(CReductions):
         lines = [f"const int64_t {stop} = gs_least({start} + {together}, {end});"]
         for statement in drawn:
             lines += self._draw(statement, loop.axis, start, stop, together)
-        moved = moved_of(loop, self.nest, self._elements) if stages else []
+        moved = moved_of(loop, self.nest, self._elements, self.gathers.placed) if stages else []
         if self._is_of_vectors(first, end) and not any(is_apart(statement, loop.axis) for statement in moved):
             moved = []
         last, behind = stop, list[str]()
@@ -287,8 +289,13 @@ class CBody(CReductions):
         if blocks is not None:
             return self._in_blocks(loop, blocks, first, end)
         position = self.positions.axes[loop.axis]
-        ahead = [] if loop.is_innermost else self.traffic.ahead(loop.body, loop.axis, self.blocks)
+        ahead: list[str] = []
+        if not loop.is_innermost:
+            ahead += self.gathers.rows(loop.body, loop.axis, end) if first == "0" else []
+            ahead += self.traffic.ahead(loop.body, loop.axis, self.blocks)
         inner = [*ahead, *self.lines(loop.body)]
+        if not loop.is_innermost:
+            self.gathers.leave(loop.body)
         lines: list[str] = []
         if self._is_short(end) and self._is_of_any_order(loop):
             # A compiler that knows how short a row is combines its numbers in another order than one that does not.

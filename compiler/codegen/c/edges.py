@@ -30,10 +30,13 @@ _DIVIDING = frozenset(("floordiv", "truncdiv", "remainder", "fmod"))
 """Of integers, what processors stop at where there is no divisor."""
 
 
-def moved_of(loop: AxisLoop, nest: Nest, elsewhere: Collection[int]) -> list[Load | Store]:
+def moved_of(
+    loop: AxisLoop, nest: Nest, elsewhere: Collection[int], with_room: Collection[int] = ()
+) -> list[Load | Store]:
     """What a loop in stages reads and writes along its axis; none where it keeps to its points.
 
-    `elsewhere` are stores, by their identity, whose places are told already.
+    `elsewhere` are stores, by their identity, whose places are told already; those `with_room` are in arrays that have
+    some behind the last point.
     """
     found: list[Load | Store] = []
     inside = {item.statement.name for item in loop.body if isinstance(item, Evaluate)}
@@ -43,6 +46,8 @@ def moved_of(loop: AxisLoop, nest: Nest, elsewhere: Collection[int]) -> list[Loa
         statement = item.statement
         if any(name in nest.arrays for name in used_names(statement) if name not in inside):
             return []
+        if id(statement) in with_room:
+            continue
         if isinstance(statement, Load | Store):
             index = statement.index
             if statement.conditions or not index.is_affine() or id(statement) in elsewhere:

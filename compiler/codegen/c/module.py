@@ -171,8 +171,12 @@ class _Function:
     def emit(self) -> CFunction:
         programs = self.schedule.programs
         turn = programs[-1].axis if programs and not programs[-1].block else ""
-        ahead = self.body.traffic.ahead(self.items, turn, self.body.blocks) if turn else []
-        inner = [*ahead, *self.body.lines(self.items)]
+        before, behind = self.body.gathers.tiles(self.schedule)
+        if turn:
+            begins = f"{self._counter()} == begin || "
+            before += self.body.gathers.rows(self.items, turn, self.positions.size_of(turn), begins)
+            before += self.body.traffic.ahead(self.items, turn, self.body.blocks)
+        inner = [*before, *self.body.lines(self.items), *behind]
         arrays, scratch = self._arrays()
         outside = self.body.outside
         traffic = self.body.traffic
@@ -180,7 +184,7 @@ class _Function:
         rest += [*self._programs(inner), *traffic.ended(), f"return {outside or 0};"]
         lines = [*self._buffers(), *self._sizes(rest), *rest]
         text = "\n".join([*self._comment(), *self._signature(), "{", *(INDENT + line for line in lines), "}"])
-        helpers = {**self.body.helpers, **self.positions.helpers, **traffic.helpers}
+        helpers = {**self.body.helpers, **self.positions.helpers, **traffic.helpers, **self.body.gathers.helpers}
         if any(p.block for p in self.schedule.programs):
             helpers["gs_least"] = None
         return CFunction(
@@ -250,6 +254,9 @@ class _Function:
             else:
                 lines.append(f"{type} *restrict {name} = ({type} *)((char *)scratch + {scratch});")
                 scratch += size
+        for type, name, size in self.body.gathers.arrays:
+            lines.append(f"{type} *restrict {name} = ({type} *)((char *)scratch + {scratch});")
+            scratch += -(-size // ALIGNMENT) * ALIGNMENT
         return lines, scratch
 
     # --- programs ---
@@ -258,14 +265,20 @@ class _Function:
         programs = self.schedule.programs
         if not programs:
             return list(inner)
-        counter = self.positions.axes[programs[0].axis] if len(programs) == 1 else "program"
-        if programs[0].block and len(programs) == 1:
-            counter += "_block"
+        counter = self._counter()
         lines: list[str] = []
         for number, program in enumerate(programs):
             lines += self._decoded(number, counter, program.axis, program.block)
         head = f"for (int64_t {counter} = begin; {counter} < end; ++{counter}) {{"
         return [head, *(INDENT + line for line in [*lines, *inner]), "}"]
+
+    def _counter(self) -> str:
+        """The variable that counts programs."""
+        programs = self.schedule.programs
+        if len(programs) > 1:
+            return "program"
+        axis = self.positions.axes[programs[0].axis]
+        return f"{axis}_block" if programs[0].block else axis
 
     def _decoded(self, number: int, counter: str, axis: str, block: int) -> list[str]:
         """The position of a program along an axis, or its block there."""
