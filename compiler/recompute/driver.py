@@ -18,6 +18,7 @@ from .mirror import mirror
 from .peak import between, estimate
 from .plain import normalized, takes_temporaries
 from .policy import Policy
+from .prices import SCALE, writing
 from .problem import Problem
 from .rebuild import rebuild
 from .result import Recomputed
@@ -91,10 +92,17 @@ def _in_registers(problem: Problem, policy: Policy) -> Recomputed:
     """Of two choices the one that keeps less, which alone is rebuilt: without rounds and branches that tells itself."""
     plain, cut = save_all(problem), minimum_cut(problem)
     sizes = problem.storages.nbytes(plain), problem.storages.nbytes(cut)
-    wins = sizes[0] is not None and sizes[1] is not None and sizes[1] < sizes[0]
+    costs = [_cost(problem, saved, size) for saved, size in zip((plain, cut), sizes, strict=True)]
+    wins = sizes[0] is not None and sizes[1] is not None and costs[1] < costs[0]
     saved, name, kept = (cut, policy.name, sizes[1]) if wins else (plain, "save_all", sizes[0])
     gradient, env = rebuild(problem, saved)
     return Recomputed(gradient, decisions(problem, saved, env, name), name, kept, sizes[0], kept)
+
+
+def _cost(problem: Problem, saved: set[Value], size: int | None) -> int:
+    """What it costs to keep values of so many bytes."""
+    written = sum(writing(problem, value) * (problem.nbytes(value) or 0) for value in saved)
+    return SCALE * (size or 0) + written
 
 
 def _fitting(

@@ -4,7 +4,8 @@ Each node n that may run again is a vertex, and each value v another. On the sid
 has: a node that it runs again, a value that it has at hand.
 
     source ─ price(n) ─▶ n          n on the sink's side: it runs again, which costs its price
-    n ─ bytes(v) ─▶ v               v at hand and n not run again: v is kept, which costs its bytes
+    n ─ bytes(v) ─▶ v               v at hand and n not run again: v is kept, which costs its bytes, and what a kernel
+                                    writes for nothing else
     u ─ ∞ ─▶ n                      what runs again has what it uses at hand
     v ─ ∞ ─▶ sink                   so does what df uses
 
@@ -24,7 +25,7 @@ from ...lang.light_dataclasses import dataclass, field
 from ..ir.node import Node, Value
 from ..types.open_sizes import at_hand
 from .flow import greatest_flow
-from .prices import SCALE, price
+from .prices import SCALE, price, writing
 from .problem import Problem
 
 Arc: TypeAlias = tuple[int, int]
@@ -69,7 +70,7 @@ def minimum_cut(problem: Problem, byte_weight: int = SCALE, price_weight: int = 
         network.connect(0, vertices[node], bound)
         for value in node.outputs:
             vertices[value] = network.vertex()
-            network.connect(vertices[node], vertices[value], _capacity(problem, value, byte_weight))
+            network.connect(vertices[node], vertices[value], _capacity(problem, value, byte_weight, price_weight))
     for value in problem.costly:
         vertices[value] = network.vertex()
         network.connect(0, vertices[value], (problem.nbytes(value) or 0) * byte_weight)
@@ -90,12 +91,12 @@ def minimum_cut(problem: Problem, byte_weight: int = SCALE, price_weight: int = 
     return {value for value in made if vertices[value] in sink_side}
 
 
-def _capacity(problem: Problem, value: Value, byte_weight: int) -> int | None:
+def _capacity(problem: Problem, value: Value, byte_weight: int, price_weight: int) -> int | None:
     """What keeping a value costs. One whose size is not known is kept if the plain gradient keeps it, else not."""
     if not problem.may_save(value) and problem.recomputable(value.node):
         return None
     size = problem.nbytes(value)
-    return 1 if size is None else size * byte_weight
+    return 1 if size is None else size * (byte_weight + writing(problem, value) * price_weight)
 
 
 def within_budget(problem: Problem, budget: int) -> set[Value] | None:

@@ -41,6 +41,26 @@ def price(problem: Problem, node: Node) -> int:
     return total
 
 
+def writing(problem: Problem, value: Value) -> int:
+    """What each byte of a value costs besides, where it is kept: its writing, where kernels hold it in registers and
+    would not write it else. What a call of the library gives or takes is in memory anyway."""
+    if not problem.in_registers:
+        return 0
+    while is_alias(value.node):
+        value = value.node.inputs[0]
+    if not _is_fusible(value.node):
+        return 0
+    pending, seen = [value], {value}
+    while pending:
+        for user, index in pending.pop().uses:
+            passed_on = _passed_on(user, index)
+            if not passed_on and user.kind != RETURN and not _is_fusible(user):
+                return 0
+            pending += [v for v in passed_on if v not in seen]
+            seen.update(passed_on)
+    return TRAFFIC
+
+
 def _trips(problem: Problem, node: Node) -> int:
     if node.kind != "prim::Loop":
         return 1

@@ -49,7 +49,7 @@ class Problem:
         self.nodes = list(plain.f.nodes)
         self.wanted = [plain.f.outputs[i] for i in plain.captured_outputs]
         self._may_recompute = may_recompute
-        self._in_registers = in_registers
+        self.in_registers = in_registers
         self._decided: dict[Node, bool] = {}
         self._sources: dict[Node, list[Value]] = {}
 
@@ -159,7 +159,7 @@ class Problem:
     @cached_property
     def _far_reaching(self) -> set[Node]:
         """What would read many tensors again, where what runs again is nowhere in memory."""
-        if not self._in_registers or self.known is None:
+        if not self.in_registers or self.known is None:
             return set()
         return far_reaching(self.nodes, self.known, lambda node: is_repeatable(node) and self._is_light(node))
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 from itertools import chain, combinations
 from random import Random
 
+import gradscript as gs
 import pytest
+from gradscript.compiler.autodiff.differentiable import differentiable_graph
+from gradscript.compiler.fusion.fuse import pair_gradient
 from gradscript.compiler.ir.node import Value
+from gradscript.compiler.kernel_ir.layout import Layout
+from gradscript.compiler.ops.meta import Meta
 from gradscript.compiler.recompute.min_cut import Network, minimum_cut, within_budget
 from gradscript.compiler.recompute.policy import is_light
-from gradscript.compiler.recompute.prices import SCALE, is_fused, price
+from gradscript.compiler.recompute.prices import SCALE, is_fused, price, writing
 from gradscript.compiler.recompute.problem import Problem
+from gradscript.compiler.types.dtypes import FLOAT64
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recompute_support import array, problem_of, shapes_of
@@ -42,7 +48,7 @@ def program(seed: int) -> str:
 
 def cost(problem: Problem, kept: frozenset[Value]) -> int | None:
     """What it costs to keep these; None if not all that the backward uses follows from them."""
-    total = sum((problem.nbytes(value) or 0) * SCALE for value in kept)
+    total = sum((problem.nbytes(value) or 0) * (SCALE + writing(problem, value)) for value in kept)
     again, stack = set(), [v for v in problem.wanted if v not in kept]
     inputs = {problem.plain.f.inputs[i] for i in problem.plain.captured_inputs}
     while stack:
@@ -64,13 +70,14 @@ def subsets(values: list[Value]) -> chain[tuple[Value, ...]]:
     return chain.from_iterable(combinations(values, n) for n in range(len(values) + 1))
 
 
-@given(st.integers(0, 100_000), st.booleans())
-@settings(max_examples=30, deadline=None, derandomize=True)
-def test_against_every_subset(seed: int, is_round: bool) -> None:
-    """In a round, the second input is state: it costs its bytes."""
+@given(st.integers(0, 100_000), st.booleans(), st.booleans())
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_against_every_subset(seed: int, is_round: bool, in_registers: bool) -> None:
+    """In a round, the second input is state: it costs its bytes. In registers, what is kept is written too."""
     problem = problem_of(program(seed), [array(3, 3), array(3, 3, seed=1)])
-    if is_round:
-        problem = Problem(problem.plain, shapes_of([array(3, 3), array(3, 3)]), is_light, 1)
+    if is_round or in_registers:
+        shapes, carried = shapes_of([array(3, 3), array(3, 3)]), 1 if is_round else None
+        problem = Problem(problem.plain, shapes, is_light, carried, in_registers=in_registers)
     values = [v for node in problem.region for v in node.outputs if problem.nbytes(v)]
     free = [v for node in problem.region for v in node.outputs if not problem.nbytes(v)]
     if len(values) > 11:
@@ -125,6 +132,24 @@ def test_fused_ops_move_nothing() -> None:
     sin, cos = by_kind["aten::sin"], by_kind["aten::cos"]
     assert is_fused(problem, sin) and not is_fused(problem, cos)
     assert price(problem, sin) < price(problem, cos)
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        # A product is in memory, its sum with a bias in registers.
+        ("F.gelu(x @ w + b)", ["aten::matmul"]),
+        ("F.gelu((x @ w).reshape([8, 2, 4]) + b.reshape([2, 4]))", ["aten::reshape"]),
+        # So is what a product takes.
+        ("F.gelu(x @ w + b) * ((x @ w + b) @ w)", ["aten::add.Tensor", "aten::matmul"]),
+    ],
+)
+def test_kernels_keep_what_is_in_memory_anyway(line: str, kept: list[str]) -> None:
+    unit = gs.CompilationUnit(f"def f(x, w, b):\n    return {line}\n")
+    known = [Layout.contiguous(Meta(shape, FLOAT64)) for shape in ((8, 8), (8, 8), (8,))]
+    gradient = pair_gradient(differentiable_graph(unit.f.callee), known, [True] * 3)
+    captured = [gradient.f.outputs[i].node.kind for i in gradient.captured_outputs]
+    assert sorted(captured) == kept
 
 
 def test_budget_is_kept() -> None:

@@ -156,9 +156,9 @@ def test_equal_layers_written_one_by_one_share_a_text(calls: bool) -> None:
     )
     listing = cu.f.kernels(X, *[W] * 6)
     assert len(listing.forward) == 6
-    # The first, the last, and all between.
-    assert len({kernel.text for kernel in listing.forward}) == 3
-    assert len({kernel.name for kernel in listing.forward[1:-1]}) == 1
+    # The first, and all behind it: none writes more than its result.
+    assert len({kernel.text for kernel in listing.forward}) == 2
+    assert len({kernel.name for kernel in listing.forward[1:]}) == 1
 
 
 @pytest.mark.parametrize("ops", [3, 32, 33, 60])
