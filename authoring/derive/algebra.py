@@ -17,7 +17,7 @@ from ...compiler.types.types import is_tensor
 from .facts import ShapeFacts, constants_text
 
 AlgebraRule = Callable[[Node, ShapeFacts, Builder], Value | None]
-_SUMS = ("aten::sum_to_size",)
+_SUMS = ("aten::sum_to_size", "aten::_grad_sum_to_size")
 
 
 def times(b: Builder, left: Value, right: Value) -> Value:
@@ -159,7 +159,7 @@ def _added(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
         return times(b, left, b.constant(2))
     if _is_summed_alone(left) and _is_summed_alone(right) and _same_size(left, right, facts):
         total = plus(b, left.node.inputs[0], right.node.inputs[0], sign)
-        return b.op("aten::sum_to_size", total, left.node.inputs[1])
+        return b.op(left.node.kind, total, left.node.inputs[1])
     return _factored(left, right, sign, b)
 
 
@@ -369,7 +369,7 @@ RULES: dict[str, AlgebraRule] = {
     "aten::sub.Tensor": _added,
     "aten::add.Scalar": _added,
     "aten::sub.Scalar": _added,
-    "aten::sum_to_size": _summed,
+    **dict.fromkeys(_SUMS, _summed),
     "aten::t": _transposed,
     "aten::mT": _transposed,
     "aten::reshape": _reshaped,

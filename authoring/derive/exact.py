@@ -197,8 +197,9 @@ def _averaged(near: Array, input: Any, *rest: Any) -> Any:
     return _summed(near, input, *rest) / number_context().mpf(count)
 
 
-def _fitted(near: Array, input: Any, size: list[int]) -> Any:
-    """sum_to_size."""
+def _fitted(near: Array, input: Any, size: list[int] | None) -> Any:
+    """sum_to_size; of what was written to a place, which may have had more dimensions."""
+    size = list(near.shape) if size is None else size[max(len(size) - input.near.ndim, 0) :]
     missing = input.near.ndim - len(size)
     axes = [
         *range(missing),
@@ -257,6 +258,7 @@ _WRITTEN: dict[str, Callable[..., Any]] = {
     "_softmax_backward_data": _softmax_backward,
     "_log_softmax_backward_data": _log_softmax_backward,
     "sum_to_size": _fitted,
+    "_grad_sum_to_size": _fitted,
     "matmul": _multiplied,
     "mm": _multiplied,
     "bmm": _multiplied,

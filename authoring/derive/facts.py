@@ -26,7 +26,7 @@ _SAME = frozenset(
 )
 """Ops with the shape of their first operand."""
 _OTHER_DTYPE = frozenset(("aten::to.dtype", "aten::type_as", "aten::_autocast_to_full_precision"))
-_SIZED = frozenset(("aten::expand", "aten::sum_to_size", "aten::reshape", "aten::view"))
+_SIZED = frozenset(("aten::expand", "aten::sum_to_size", "aten::_grad_sum_to_size", "aten::reshape", "aten::view"))
 """Ops with the shape that their second operand gives."""
 _LIKE = {"aten::native_layer_norm": 0, "aten::native_layer_norm_backward": 1}
 """Ops with several results, of which the first has the shape of that operand."""

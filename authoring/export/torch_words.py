@@ -71,7 +71,7 @@ def _indexed(of: str, indices: str) -> str:
 
 _NAMED = {"insert": "_inserted", "_set_item": "_with_item", "_set_slice": "_with_slice", "_without": "_without_item"}
 _NAMED |= {"kept_size": "_kept_size", "broadcast_numel": "_broadcast_numel", "reduced_count": "_reduced_count"}
-_NAMED |= {"_index_rank": "_index_rank"}
+_NAMED |= {"_index_rank": "_index_rank", "_expand_into": "_expanded_into", "_extreme_place": "_extreme_place"}
 _NAMED |= {"matmul_left": "_matmul_left", "matmul_right": "_matmul_right"}
 """What is a function of the module."""
 
@@ -124,6 +124,21 @@ def _index_rank(index: Tensor | None) -> int:
     """How many dimensions an index takes: a mask as many as it has."""
     is_mask = index is not None and index.dtype in (torch.bool, torch.uint8)
     return index.dim() if is_mask else 1
+''',
+    "_extreme_place": '''
+def _extreme_place(items: list[Any], is_largest: bool) -> int:
+    """Where the first of the largest, or least, stands."""
+    found = 0
+    for place, item in enumerate(items):
+        if (item > items[found]) if is_largest else (item < items[found]):
+            found = place
+    return found
+''',
+    "_expanded_into": '''
+def _expanded_into(value: Tensor, place: Tensor) -> Tensor:
+    """A value as it is written to a place, which may have fewer dimensions than it, all of one."""
+    more = max(value.dim() - place.dim(), 0)
+    return value.reshape(value.shape[more:]).expand_as(place)
 ''',
     "_broadcast_numel": '''
 def _broadcast_numel(left: list[int], right: list[int]) -> int:

@@ -270,7 +270,7 @@ _SPLITS = (
     "aten::tensor_split.sections",
     "aten::tensor_split.indices",
 )
-_EXPANDS = ("aten::expand", "aten::expand_as", "aten::broadcast_to")
+_EXPANDS = ("aten::expand", "aten::expand_as", "aten::_expand_into", "aten::broadcast_to")
 _STACKS = {"hsplit": "hstack", "vsplit": "vstack", "dsplit": "dstack"}
 
 WRITERS: dict[str, WriteBack | None] = {

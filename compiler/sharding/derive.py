@@ -28,7 +28,8 @@ MAX_TRIED = 4096
 """Combinations of placements of one op's arguments."""
 _OF_SHAPES = frozenset(
     (
-        *("aten::sum_to_size", "aten::expand", "aten::reshape", "aten::view", "aten::native_layer_norm"),
+        *("aten::sum_to_size", "aten::_grad_sum_to_size", "aten::expand", "aten::reshape", "aten::view"),
+        "aten::native_layer_norm",
         *("aten::broadcast_to", "aten::unflatten", "aten::embedding_dense_backward", "aten::embedding_backward"),
         *("gs::matmul_left", "gs::matmul_right", "gs::conv_input", "gs::conv_weight", "gs::pad_adjoint"),
         *(

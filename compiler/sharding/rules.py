@@ -193,7 +193,8 @@ def _unfolded(site: Site, dim: int) -> int | None:
 def _repeated(site: Site, dim: int) -> int | None:
     """As often as it is there once, and no more."""
     shift = len(site.results[0].shape) - len(site.values[0].shape)
-    return dim + shift if site.results[0].shape[dim + shift] == site.values[0].shape[dim] else None
+    is_kept = dim + shift >= 0 and site.results[0].shape[dim + shift] == site.values[0].shape[dim]
+    return dim + shift if is_kept else None
 
 
 def _reshaped(site: Site, dim: int) -> int | None:
@@ -373,7 +374,7 @@ RULES: dict[str, ShardingRule] = {
     "aten::numpy_T": _moved(lambda site, dim: len(site.values[0].shape) - 1 - dim),
     **dict.fromkeys(("aten::movedim", "aten::moveaxis"), _moved(_moved_dim)),
     **dict.fromkeys(("aten::view_as", "aten::reshape_as", "aten::unflatten", "aten::ravel"), _moved(_reshaped)),
-    **dict.fromkeys(("aten::expand_as", "aten::broadcast_to"), _moved(_expanded)),
+    **dict.fromkeys(("aten::expand_as", "aten::_expand_into", "aten::broadcast_to"), _moved(_expanded)),
     "aten::narrow": _moved(_sliced),
     "aten::diagonal": _moved(_diagonal),
     "aten::unfold": _moved(_unfolded),
@@ -393,7 +394,7 @@ RULES: dict[str, ShardingRule] = {
     "aten::sum": _reduced(SUM),
     "aten::mean": _reduced(MEAN),
     **dict.fromkeys(("aten::amax", "aten::amin", "aten::prod", "aten::logsumexp", "aten::var"), _reduced(None)),
-    "aten::sum_to_size": _sum_to_size,
+    **dict.fromkeys(("aten::sum_to_size", "aten::_grad_sum_to_size"), _sum_to_size),
     **dict.fromkeys(("aten::softmax", "aten::log_softmax", "aten::_softmax", "aten::_log_softmax"), _along),
     **dict.fromkeys(("aten::_softmax_backward_data", "aten::_log_softmax_backward_data"), _along),
     **dict.fromkeys(("aten::native_layer_norm", "aten::layer_norm", "aten::rms_norm"), _norm),

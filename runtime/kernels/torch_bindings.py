@@ -104,8 +104,10 @@ def _taken(tensor: Any, indices: list[Any]) -> Any:
 
 
 def _putting(arguments: Sequence[Any]) -> tuple[Callable[..., Any], Sequence[int]] | None:
-    """The same, of what is written."""
-    return None if _indexing(arguments) is None else (torch.Tensor.index_put, (0, 1, 2, 3))
+    """The same, of what is written, where that may not have dimensions to drop."""
+    values = arguments[2]
+    has_more = values.ndim and values.shape[0] == 1
+    return None if has_more or _indexing(arguments) is None else (torch.Tensor.index_put, (0, 1, 2, 3))
 
 
 def _convolving_back(arguments: Sequence[Any]) -> tuple[Callable[..., Any], Sequence[int]] | None:

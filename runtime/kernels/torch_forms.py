@@ -61,8 +61,23 @@ def _index(self: torch.Tensor, indices: Sequence[Any]) -> torch.Tensor:
 def _index_put(self: torch.Tensor, indices: Sequence[Any], values: torch.Tensor, accumulate: bool) -> torch.Tensor:
     result = self.clone()
     view, left = _located(result, indices)
+    while values.ndim and values.shape[0] == 1:
+        # An assignment drops what index_put refuses: leading dimensions of one that are more than the place has.
+        values = values[0]
     torch.ops.aten.index_put_(view, left, values, accumulate)
     return result
+
+
+def _expand_into(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    more = max(self.ndim - other.ndim, 0)
+    return (self[(0,) * more] if self.shape[:more].numel() == 1 else self).expand(other.shape)
+
+
+def _grad_sum_to_size(self: torch.Tensor, size: Sequence[int] | None) -> torch.Tensor:
+    if size is None:
+        return self
+    more = max(len(size) - self.ndim, 0)
+    return self.sum_to_size(size[more:]).reshape(size) if all(s == 1 for s in size[:more]) else self.sum_to_size(size)
 
 
 def _updated(new: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
@@ -321,6 +336,8 @@ FORMS: dict[str, TorchForm] = {
     "prim::grad_add_select": grad_add_select,
     "prim::grad_add_slice": grad_add_slice,
     "prim::grad_add_product": grad_add_product,
+    "aten::_expand_into": _expand_into,
+    "aten::_grad_sum_to_size": _grad_sum_to_size,
     "aten::_index_rank": _index_rank,
     "aten::_updated": _updated,
     "aten::_replaced": lambda old, new: new,

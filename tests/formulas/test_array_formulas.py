@@ -110,6 +110,7 @@ ZERO_GRADIENTS = {
     "view_as": ("other",),
     "reshape_as": ("other",),
     "expand_as": ("other",),
+    "_expand_into": ("other",),
     "to.other": ("other",),
     "type_as": ("other",),
     "max_pool2d_with_indices_backward": ("self",),

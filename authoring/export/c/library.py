@@ -181,6 +181,7 @@ def _put(
     points = _broadcast(*(index.widened(rank, loops.samples).shape for index in indices))
     shape = [*points, *source.shape[len(indices) :]]
     names = [f"i{d}" for d in range(len(shape))]
+    _require(values.rank <= len(shape))
     given = values.widened(len(shape), loops.samples)
     found, places = _found(loops, source, indices, names, rank)
     line = f"{loops.element(result, places)} {'+=' if accumulate else '='} {loops.element(given, names)};"

@@ -21,6 +21,7 @@ from ...types.types import (
     INT,
     INT_LIST,
     NONE,
+    NUMBER,
     NUMBERS,
     ListType,
     OptionalType,
@@ -131,7 +132,7 @@ def _apply(
             raise e.fail("E301", "torch takes a list of lists for an index of each dimension", item.span, note)
         dims.append(emit_resolved(e, item, "tensor", [Argued(value, item.span)], "a subscript"))
     else:
-        note = "use ints, slices, None or tensors"
+        note = "write `int(…)` of it" if value.type == NUMBER else "use ints, slices, None or tensors"
         raise e.fail("E301", f"a tensor cannot be indexed by {described(value.type)}", item.span, note)
     return None
 
@@ -284,4 +285,4 @@ def _filled(e: Emitter, node: ast.Syntax, part: Value, source: Argued) -> Value:
     if not is_tensor(source.value.type):
         raise e.fail("E301", f"a tensor cannot store {described(source.value.type)}", source.span)
     cast = e.value("aten::type_as", node, source.value, part)
-    return e.value("aten::clone", node, e.value("aten::expand_as", node, cast, part))
+    return e.value("aten::clone", node, e.value("aten::_expand_into", node, cast, part))

@@ -137,7 +137,8 @@ def _to_size(node: Node, arguments: Mapping[str, Any], operand: Meta, result: Me
     """A sum over what a broadcast from the result's shape to the operand's made several of."""
     extra = operand.rank - result.rank
     dims = [d for d in range(operand.rank) if d < extra or result.shape[d - extra] != operand.shape[d]]
-    kept = [None if d in dims else d for d in range(extra, operand.rank)]
+    # What was written to a place may have had more dimensions, of one.
+    kept = [None if d < 0 or d in dims else d for d in range(extra, operand.rank)]
     found = _reduction(node.inputs[0], "sum", dims, kept, operand, result, None)
     return replace(found, copies=operand.rank == result.rank)
 

@@ -197,6 +197,9 @@ def _fills_a_mask(indices: Sequence[Array | None], values: Array) -> bool:
 def _index_put(self: Array, indices: Sequence[Array | None], values: Array, accumulate: bool) -> Array:
     if accumulate or not _fills_a_mask(indices, values):
         _require_dtype("index_put", self, values)
+    while values.ndim and values.shape[0] == 1:
+        # NumPy does not drop them where a mask of several dimensions is true.
+        values = values[0]
     result = np.array(widen(self)) if accumulate else self.copy()
     view, left = located(result, indices)
     key: Any = numpy_subscript(left)

@@ -115,6 +115,15 @@ def _expand_as(self: Array, other: Array) -> Array:
     return _expand(self, other.shape)
 
 
+def _expand_into(self: Array, other: Array) -> Array:
+    """As a value is spread over the place that it is written to: without the leading dimensions of one that are more
+    than that has."""
+    more = max(self.ndim - other.ndim, 0)
+    if more and all(size == 1 for size in self.shape[:more]):
+        self = self[(0,) * more]
+    return _expand(self, other.shape)
+
+
 def _broadcast_to(self: Array, size: Sequence[int]) -> Array:
     return _expand(self, size)
 
@@ -304,6 +313,7 @@ _VIEWS: tuple[tuple[str, Callable[..., Any], TypeRule], ...] = (
     ("aten::moveaxis.intlist(Tensor self, int[] source, int[] destination) -> Tensor", _movedim, rules.same()),
     ("aten::expand(Tensor self, int[] size, *, bool implicit=False) -> Tensor", _expand, rules.like()),
     ("aten::expand_as(Tensor self, Tensor other) -> Tensor", _expand_as, _ranked_as(1)),
+    ("aten::_expand_into(Tensor self, Tensor other) -> Tensor", _expand_into, _ranked_as(1)),
     ("aten::broadcast_to(Tensor self, int[] size) -> Tensor", _broadcast_to, rules.like()),
     ("aten::squeeze(Tensor self) -> Tensor", _squeeze, rules.like()),
     ("aten::squeeze.dim(Tensor self, int dim) -> Tensor", _squeeze_dims, rules.like()),

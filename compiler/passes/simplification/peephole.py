@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...ir.builder import Builder
 from ...ir.graph import Graph
 from ...ir.node import RETURN, Node, Value
 from ...ir.rewrite import constant_of, replace_node, rewrite_nodes
@@ -40,6 +41,8 @@ def _simplify(node: Node) -> Node | None:
         return _shared_results(node)
     if node.kind in _FRESH and any(use.user.kind == RETURN for use in node.output.uses):
         return None
+    if node.kind in _PLAIN and _drops_nothing(node):
+        return replace_node(node, [Builder.in_front_of(node).op(_PLAIN[node.kind], *node.inputs)])
     rule = _RULES.get(node.kind)
     equal = rule(node) if rule is not None else None
     return replace_node(node, [equal]) if equal is not None else None
@@ -53,6 +56,17 @@ def _shared_results(node: Node) -> Node | None:
             value.replace_uses_with(left)
             changed = True
     return node if changed else None
+
+
+def _drops_nothing(node: Node) -> bool:
+    """Whether a value surely has no more dimensions than the place that it is, or was, written to."""
+    left, right = node.inputs
+    if node.kind == _SUM:
+        if right.node.kind != "aten::size":
+            return False
+        left, right = right.node.inputs[0], left
+    value, place = _tensor(left).rank, _tensor(right).rank
+    return value is not None and place is not None and value <= place
 
 
 def _no_size(node: Node) -> Value | None:
@@ -144,6 +158,9 @@ def _int_unit(unit: int) -> _Identity:
     return rule
 
 
+_SUM = "aten::_grad_sum_to_size"
+_PLAIN = {"aten::_expand_into": "aten::expand_as", _SUM: "aten::sum_to_size"}
+"""What a write and its gradient are where no dimensions are dropped."""
 _FRESH = {"aten::neg", "aten::mul.Scalar", "aten::div.Scalar", "aten::pow.Tensor_Scalar"}
 """Kinds that give an array of their own, which a caller may write into without changing an argument."""
 
@@ -155,6 +172,7 @@ _RULES: dict[str, _Identity] = {
     "aten::view": _own_size,
     "aten::reshape": _own_size,
     "aten::expand_as": _like_itself,
+    "aten::_expand_into": _like_itself,
     "aten::view_as": _like_itself,
     "aten::reshape_as": _like_itself,
     "aten::type_as": _same_dtype_as,

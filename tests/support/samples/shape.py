@@ -44,6 +44,7 @@ CASES: dict[str, list[Call]] = {
     "moveaxis.intlist": _MOVES,
     "expand": [call(t(1, 3), [2, 3]), call(t(3), [2, -1]), call(t(), [2]), call(t(1), [0]), call(t(2, 1), [4, 2, 5])],
     "expand_as": [call(t(1, 3), t(2, 3)), call(t(), t(2))],
+    "_expand_into": [call(t(1, 3), t(2, 3)), call(t(), t(2)), call(t(1, 1, 3), t(2, 3)), call(t(1, 1), t())],
     "broadcast_to": [call(t(1, 3), [2, 3]), call(t(3), [2, -1])],
     "broadcast_tensors": [call([t(1, 3), t(2, 1), t()])],
     "squeeze": [call(t(1, 3, 1)), call(t()), call(t(1, 1))],
@@ -115,4 +116,5 @@ CASES: dict[str, list[Call]] = {
 
 REFERENCES: dict[str, Any] = {
     "split.sizes": torch.split,
+    "_expand_into": lambda self, other: self.reshape(self.shape[max(self.ndim - other.ndim, 0) :]).expand_as(other),
 }

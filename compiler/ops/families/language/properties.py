@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ....types.dtypes import BOOL, INT64, UINT8, DType
@@ -48,12 +49,26 @@ def _contiguous_strides(tensor: Array) -> list[int]:
 
 
 def _size_summed_to(a: Arguments) -> Shape:
-    shape, size = a.shape("self"), a["size"]
-    if size is None:
-        return shape
-    if shapes.broadcast(size, shape) != shape:
+    return _summed_to(a.shape("self"), a["size"])
+
+
+def _summed_to(shape: Shape, size: Sequence[int], more: int = 0) -> Shape:
+    if shapes.broadcast(size[more:], shape) != shape:
         raise RuntimeError(f"size {list(size)} is not expandable to the shape {list(shape)} of the tensor")
     return tuple(size)
+
+
+def _more_than_place(shape: Shape, size: Sequence[int]) -> int:
+    """How many dimensions a value had that the place to which it was written has not: leading ones, each of one."""
+    more = max(len(size) - len(shape), 0)
+    return more if all(s == 1 for s in size[:more]) else 0
+
+
+def _size_of_gradient(a: Arguments) -> Shape:
+    size, shape = a["size"], a.shape("self")
+    if size is None:
+        return shape
+    return _summed_to(shape, size, _more_than_place(shape, size))
 
 
 def _dtype_summed_to(a: Arguments) -> DType:
@@ -172,6 +187,14 @@ def sum_to_size(tensor: Array, size: list[int] | tuple[int, ...]) -> Array:
     return cast(total, dtype).reshape(shape)
 
 
+def _grad_sum_to_size(tensor: Array, size: list[int] | None) -> Array:
+    """The same, or nothing to do. What was written to a place may have had more dimensions than that, each of one."""
+    if size is None:
+        return tensor
+    more = _more_than_place(tensor.shape, size)
+    return sum_to_size(tensor, size[more:]).reshape(size) if more else sum_to_size(tensor, size)
+
+
 def _size_if_not_equal(size: list[int], other: list[int]) -> list[int] | None:
     return None if list(size) == list(other) else list(size)
 
@@ -185,9 +208,9 @@ declare(
 )
 declare(
     "aten::_grad_sum_to_size(Tensor self, int[]? size) -> Tensor",
-    lambda x, size: x if size is None else sum_to_size(x, size),
+    _grad_sum_to_size,
     traits=Trait.REDUCTION | Trait.MAY_ALIAS,
-    shape=_size_summed_to,
+    shape=_size_of_gradient,
     dtype=_dtype_summed_to,
 )
 declare("aten::_size_if_not_equal(int[] self_size, int[] other_size) -> int[]?", _size_if_not_equal)
