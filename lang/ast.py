@@ -70,13 +70,28 @@ class Starred(Syntax):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class ListComp(Syntax):
-    """`[element for target in iterable if condition]`, one `for`, at most one `if`."""
+class Clause(Syntax):
+    """`for target in iterable if condition if …` of a comprehension."""
 
-    element: Expr
     target: Target
     iterable: Expr
-    condition: Expr | None
+    conditions: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ListComp(Syntax):
+    """`[element for … if … for …]`."""
+
+    element: Expr
+    clauses: tuple[Clause, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GeneratorExp(Syntax):
+    """`(element for … if … for …)`, also as the one argument of a call."""
+
+    element: Expr
+    clauses: tuple[Clause, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -168,6 +183,7 @@ Expr: TypeAlias = (
     | ListExpr
     | Starred
     | ListComp
+    | GeneratorExp
     | Attribute
     | Subscript
     | Slice

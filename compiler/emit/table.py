@@ -6,7 +6,7 @@ from ...lang import ast
 from .emitter import Evaluated, Handlers
 from .exits import Branch, Left, Loop, Missing
 from .expressions.calls import emit_call
-from .expressions.comprehensions import emit_list_comprehension
+from .expressions.comprehensions import emit_list_comprehension, emit_stray_generator
 from .expressions.forms import (
     emit_annotate,
     emit_divmod,
@@ -59,6 +59,7 @@ HANDLERS = Handlers(
         ast.ListExpr: emit_list,
         ast.Starred: emit_stray_star,
         ast.ListComp: emit_list_comprehension,
+        ast.GeneratorExp: emit_stray_generator,
         ast.Attribute: emit_attribute,
         ast.Subscript: emit_subscript,
         ast.Slice: emit_stray_slice,

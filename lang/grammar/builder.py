@@ -280,6 +280,10 @@ class TreeBuilder:
         args, keywords = check_arguments(c[2], self.diagnostics)
         return ast.Call(Span(self.source, start, end), c[0], args, keywords)
 
+    def call_generator(self, c: list[Any], start: int, end: int) -> ast.Call:
+        span = Span(self.source, c[1].start, end)
+        return ast.Call(Span(self.source, start, end), c[0], (ast.GeneratorExp(span, c[2], tuple(c[3])),), ())
+
     def keyword(self, c: list[Any], start: int, end: int) -> ast.Keyword:
         return ast.Keyword(Span(self.source, start, end), c[0].text, c[2])
 
@@ -402,9 +406,15 @@ class TreeBuilder:
         return ast.ListExpr(Span(self.source, start, end), tuple(c[1]))
 
     def comprehension(self, c: list[Any], start: int, end: int) -> ast.ListComp:
-        check_target(c[3], self.diagnostics)
-        return ast.ListComp(Span(self.source, start, end), c[1], c[3], c[5], None)
+        return ast.ListComp(Span(self.source, start, end), c[1], tuple(c[2]))
 
-    def comprehension_filtered(self, c: list[Any], start: int, end: int) -> ast.ListComp:
-        check_target(c[3], self.diagnostics)
-        return ast.ListComp(Span(self.source, start, end), c[1], c[3], c[5], c[7])
+    def generator(self, c: list[Any], start: int, end: int) -> ast.GeneratorExp:
+        return ast.GeneratorExp(Span(self.source, start, end), c[1], tuple(c[2]))
+
+    def clause(self, c: list[Any], start: int, end: int) -> ast.Clause:
+        check_target(c[1], self.diagnostics)
+        return ast.Clause(Span(self.source, start, end), c[1], c[3], ())
+
+    def clause_filtered(self, c: list[Any], start: int, end: int) -> ast.Clause:
+        clause = c[0]
+        return ast.Clause(Span(self.source, start, end), clause.target, clause.iterable, (*clause.conditions, c[2]))

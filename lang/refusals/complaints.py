@@ -16,7 +16,7 @@ _RULES: tuple[Callable[[Refusal], Complaint | None], ...] = (
     constructs.unsupported_keyword,
     constructs.unsupported_operator,
     constructs.unsupported_star,
-    constructs.unsupported_comprehension,
+    constructs.bare_generator,
     mistakes.else_if,
     mistakes.orphan_branch,
     mistakes.misspelled_keyword,

@@ -134,20 +134,13 @@ def unsupported_star(refusal: Refusal) -> Complaint | None:
     return Complaint("E102", "starred expressions are not supported", refusal.span(), (note,))
 
 
-def unsupported_comprehension(refusal: Refusal) -> Complaint | None:
-    kind, bracket = refusal.token.kind, refusal.bracket
-    if bracket is None or kind not in ("for", "if"):
+def bare_generator(refusal: Refusal) -> Complaint | None:
+    """`sum(1, x for x in xs)`."""
+    bracket = refusal.bracket
+    if refusal.token.kind != "for" or bracket is None or refusal.line[bracket].kind != "(":
         return None
-    if kind == "for" and refusal.line[bracket].kind == "(":
-        note = "write a list comprehension, in square brackets"
-        return Complaint("E102", "generator expressions are not supported", refusal.span(), (note,))
-    if not any(token.kind == "for" for token in refusal.line[bracket : refusal.at]):
-        return None
-    if kind == "for":
-        note = "write nested 'for' statements that append to a list"
-        return Complaint("E102", "a second 'for' in a list comprehension is not supported", refusal.span(), (note,))
-    note = "join the conditions with 'and'"
-    return Complaint("E102", "a second 'if' in a list comprehension is not supported", refusal.span(), (note,))
+    note = "`f((g(x) for x in xs), y)`"
+    return Complaint("E101", "a generator expression beside arguments stands in parentheses", refusal.span(), (note,))
 
 
 def unsupported_match(refusal: Refusal) -> Complaint | None:

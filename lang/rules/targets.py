@@ -64,6 +64,7 @@ _DESCRIPTIONS: dict[type[ast.Syntax], str] = {
     ast.TupleExpr: "a tuple",
     ast.ListExpr: "a list",
     ast.ListComp: "a list comprehension",
+    ast.GeneratorExp: "a generator expression",
     ast.Attribute: "an attribute",
     ast.Subscript: "an element",
     ast.UnaryOp: "an expression",

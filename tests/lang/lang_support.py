@@ -105,6 +105,9 @@ class Ours:
         start = (node.span.line, node.span.column)
         return start, node.name, self.optional(node.annotation), self.optional(node.default), node.keyword_only
 
+    def clauses(self, node: ast.ListComp | ast.GeneratorExp) -> list[Any]:
+        return [[self.all([part.target, part.iterable]), self.all(part.conditions)] for part in node.clauses]
+
     def optional(self, node: ast.Expr | None) -> Any:
         return None if node is None else self.expression(node)
 
@@ -127,8 +130,9 @@ class Ours:
             case ast.ListExpr():
                 return "list", self.all(node.elements)
             case ast.ListComp():
-                parts = self.all([node.element, node.target, node.iterable])
-                return "comprehension", parts, self.optional(node.condition)
+                return "comprehension", self.expression(node.element), self.clauses(node)
+            case ast.GeneratorExp():
+                return "generator", self.expression(node.element), self.clauses(node)
             case ast.Attribute():
                 assert node.name_span.text == node.name
                 assert node.name_span.end == node.span.end
@@ -270,6 +274,10 @@ class Pythons:
         start = self.place(node)[:2]
         return start, node.arg, self.optional(node.annotation), self.optional(default), keyword_only
 
+    def clauses(self, node: python_ast.ListComp | python_ast.GeneratorExp) -> list[Any]:
+        assert not any(part.is_async for part in node.generators)
+        return [[self.all([part.target, part.iter]), self.all(part.ifs)] for part in node.generators]
+
     def optional(self, node: python_ast.expr | None) -> Any:
         return None if node is None else self.expression(node)
 
@@ -295,10 +303,9 @@ class Pythons:
             case python_ast.List():
                 return "list", self.all(node.elts)
             case python_ast.ListComp():
-                (part,) = node.generators
-                assert not part.is_async and len(part.ifs) <= 1
-                parts = self.all([node.elt, part.target, part.iter])
-                return "comprehension", parts, self.optional(part.ifs[0] if part.ifs else None)
+                return "comprehension", self.expression(node.elt), self.clauses(node)
+            case python_ast.GeneratorExp():
+                return "generator", self.expression(node.elt), self.clauses(node)
             case python_ast.Attribute():
                 return "attribute", self.expression(node.value), node.attr
             case python_ast.Subscript():

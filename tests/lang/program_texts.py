@@ -54,6 +54,7 @@ def _grow(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         st.tuples(NAMES, index).map("{0[0]}[{0[1]}]".format),
         st.tuples(inner, NAMES, inner).map("[{0[0]} for {0[1]} in {0[2]}]".format),
         st.tuples(inner, NAMES, NAMES, inner, inner).map("[{0[0]} for {0[1]}, {0[2]} in {0[3]} if {0[4]}]".format),
+        st.tuples(inner, NAMES, inner, NAMES).map("f({0[0]} for {0[1]} in {0[2]} for {0[3]} in {0[1]})".format),
     )
 
 

@@ -44,6 +44,7 @@ def test_programs(program: str) -> None:
         "(a, b)", "(a, b,)", "[a]", "[a,]", "[a, b]", "[(a, b), c]", "x[1]", "x[1,]", "x[1, 2]", "x[:]", "x[::]",
         "x[a:]", "x[:b]", "x[a:b]", "x[a:b:c]", "x[::-1]", "x[..., None, 1:, ::2]", "x[(1, 2)]", "x[...]",
         "[i for i in x]", "[i + j for i, j in zip(x, y) if i < j]", "[i for i in a or b if c or d]",
+        "[i for j in x if j if i for i in j]", "f(i for i in x)", "(i for i in x if i)", "f((i for i in x), y)",
         "[[j for j in i] for i in x]", "'a' 'b' \"c\"", "('a'\n   'b')", "r'\\n'", "'\\N{BULLET}\\x41\\101\\0'",
         "'''a\n'b'''", "0x_f + 0b1_0 + 0o1_7", "1_0e1_0", ".5e-3", "5.", "00", "1e999", "x if y else(z)",
         "1 if x else 2", "x\\\n  + y", "'é' + x", "ﬁ + µ", "lambda_",

@@ -25,6 +25,7 @@ from ...types.types import (
     STR,
     ListType,
     TupleType,
+    Type,
     is_tensor,
     may_be_none,
 )
@@ -52,7 +53,9 @@ from ..spellings import (
     with_receiver,
 )
 from ..stores import LIST_MUTATIONS, emit_update
+from .comprehensions import emit_decision
 from .conditions import emit_bool
+from .generators import take_tuples_for_lists, through_elements, with_lists
 from .mutation import emit_mutation
 from .operators import emit_binary
 from .outside import called_outside
@@ -71,6 +74,7 @@ _OF_NUMBERS = {
 
 
 def emit_call(e: Emitter, node: ast.Call) -> Walk:
+    node = with_lists(e, node)
     record = e.outside(dotted_name(node.function))
     if isinstance(record, RecordType):
         return emit_record(e, node, record, (yield emit_arguments(e, node)))
@@ -111,8 +115,15 @@ def _call_name(e: Emitter, node: ast.Call, function: ast.Name) -> Walk:
     if name in ("range", "zip", "enumerate", "reversed"):
         note = f"write `for … in {name}(…)`, or `list({name}(…))`"
         raise e.fail("E102", f"{name}() outside a `for`", node.span, note)
+    if name in ("any", "all") and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
+        return (yield emit_decision(e, name, node.args[0]))
     if name in BUILTINS:
         arguments = yield emit_arguments(e, node)
+        if name in ("any", "all") and len(arguments) == 1 and _is_asked_one_by_one(arguments[0].value.type):
+            return (yield emit_decision(e, name, through_elements(arguments[0])))
+        if name in _OF_NUMBERS and len(arguments) == 1 and _needs_comparing(arguments[0].value.type):
+            place = e.value("aten::_extreme_place", node, arguments[0].value, name == "max")
+            return e.value("aten::__getitem__.t", node, arguments[0].value, place)
         if name == "print":
             return emit_print(e, node, arguments)
         if name in _OF_NUMBERS and any(is_tensor(argument.value.type) for argument in arguments):
@@ -155,8 +166,23 @@ def _op_of_builtin(name: str, arguments: Sequence[Argued]) -> str:
     type = arguments[0].value.type if arguments else None
     if type is not None and is_tensor(type):
         return OVER_ROWS.get(name, BUILTINS[name])
+    return OVER_TENSORS.get(name, BUILTINS[name]) if type is not None and _are_tensors(type) else BUILTINS[name]
+
+
+def _are_tensors(type: Type) -> bool:
+    """Whether it is a list or a tuple of tensors."""
     items = type.elements if isinstance(type, TupleType) else (type.element,) if isinstance(type, ListType) else ()
-    return OVER_TENSORS.get(name, BUILTINS[name]) if items and all(map(is_tensor, items)) else BUILTINS[name]
+    return bool(items) and all(map(is_tensor, items))
+
+
+def _is_asked_one_by_one(type: Type) -> bool:
+    """Whether what it holds are no numbers, of which there are ops."""
+    return _are_tensors(type) or type == STR or _needs_comparing(type)
+
+
+def _needs_comparing(type: Type) -> bool:
+    """Whether it is a list of something else than numbers of one kind, for which there are ops."""
+    return isinstance(type, ListType) and type.element not in (BOOL, INT, FLOAT)
 
 
 def _call_value(e: Emitter, value: Value, function: ast.Name) -> Value:
@@ -187,6 +213,7 @@ def _call_module(e: Emitter, node: ast.Call, function: ast.Attribute, module: st
         raise e.fail("E202", f"unknown operator '{module}.{function.name}'", function.name_span, *notes)
     if module == "warnings":
         return (yield emit_warn(e, node))
+    take_tuples_for_lists(e, node)
     arguments = yield emit_arguments(e, node, are_sizes=_takes_sizes(name, is_method=False))
     if MODULES[module] in PLAIN_TOO and not e.unit.builtins_first:
         arguments = functional_arguments(e, function.name, arguments)
@@ -273,6 +300,8 @@ def _call_method(e: Emitter, node: ast.Call, function: ast.Attribute) -> Walk:
             function.value.span,
             f"test it first: `if {function.value.span.text} is not None:`",
         )
+    if is_tensor(receiver.type):
+        take_tuples_for_lists(e, node)
     are_sizes = is_tensor(receiver.type) and _takes_sizes(name, is_method=True)
     arguments = yield emit_arguments(e, node, are_sizes=are_sizes)
     if is_tensor(receiver.type) and name.endswith("_") and not name.endswith("__") and not OPS.overloads(name):

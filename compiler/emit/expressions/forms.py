@@ -54,7 +54,7 @@ def emit_list_call(e: Emitter, node: ast.Call) -> Walk:
     """`list(range(n))` and the like are a comprehension; of a tuple and of a tensor, a list of their elements."""
     if len(node.args) == 1 and not node.keywords and iterates(e, node.args[0]):
         item = ast.Name(node.span, "$item")
-        return (yield e.expression(ast.ListComp(node.span, item, item, node.args[0], None)))
+        return (yield e.expression(ast.ListComp(node.span, item, (ast.Clause(node.span, item, node.args[0], ()),))))
     arguments: list[Argued] = yield emit_arguments(e, node)
     if not arguments and not node.keywords:
         return (yield e.expression(ast.ListExpr(node.span, ())))
@@ -89,5 +89,9 @@ def emit_tuple_call(e: Emitter, node: ast.Call) -> Walk:
     if value.type == ListType(INT):
         # No list, which would be none in Python either: a copy of whatever it is.
         return value if is_shape(value) else e.value("aten::slice.t", node, value)
+    if id(node) in e.listed and is_tensor(value.type):
+        return emit_resolved(e, node, "unbind", arguments, "tuple()")
+    if id(node) in e.listed and isinstance(value.type, ListType):
+        return value
     note = "write its elements, `(l[0], l[1])`, or take the list as it is"
     raise e.fail("E204", f"tuple() takes sizes or a tuple, not {described(value.type)}", node.span, note)

@@ -32,6 +32,7 @@ from ..resolve import element_named, emit_resolved
 from ..stars import STAR, as_sizes, emit_elements, require_known, spread_list
 from ..truth import EmitSide, refine
 from .conditions import emit_bool, emit_condition, emit_operand
+from .generators import with_starred_lists
 from .operators import emit_binary, emit_comparison
 from .outside import emit_outside
 
@@ -54,7 +55,7 @@ def emit_constant(e: Emitter, node: ast.Constant) -> Walk:
 
 
 def emit_tuple(e: Emitter, node: ast.TupleExpr) -> Walk:
-    found = yield emit_elements(e, node.elements)
+    found = yield emit_elements(e, with_starred_lists(e, node.elements))
     listed = [element.value for element in found if element.keyword == STAR]
     if listed and all(map(is_shape, listed)):
         # Sizes are lists here, however they are joined.
@@ -70,7 +71,7 @@ def emit_stray_star(e: Emitter, node: ast.Starred) -> Walk:
 
 
 def emit_list(e: Emitter, node: ast.ListExpr) -> Walk:
-    found = yield emit_elements(e, node.elements)
+    found = yield emit_elements(e, with_starred_lists(e, node.elements))
     if any(element.keyword == STAR for element in found):
         return spread_list(e, node, found)
     values = [element.value for element in found]

@@ -12,8 +12,11 @@ from ...spelling.overloads import Argued
 from ...types.types import TENSOR, ListType, TupleType, is_tensor
 from ..annotations import dotted_name
 from ..emitter import Emitter, described
+from ..resolve import emit_resolved
 from .subscripts import emit_subscript_store
 from .tuples import type_of_elements
+
+_UNPACKED = "tuples, lists and tensors are unpacked"
 
 
 def emit_target(e: Emitter, target: ast.Target, source: Argued) -> Walk:
@@ -35,6 +38,9 @@ def emit_target(e: Emitter, target: ast.Target, source: Argued) -> Walk:
 
 def _unpacked(e: Emitter, target: ast.TupleExpr, source: Argued) -> Sequence[Value]:
     value, count = source.value, len(target.elements)
+    if is_tensor(value.type):
+        # Its rows.
+        value = emit_resolved(e, target, "unbind", [source], "unpacking")
     starred = next((i for i, t in enumerate(target.elements) if isinstance(t, ast.Starred)), None)
     if starred is not None:
         return _unpacked_around(e, target, value, starred)
@@ -52,8 +58,7 @@ def _unpacked(e: Emitter, target: ast.TupleExpr, source: Argued) -> Sequence[Val
     if isinstance(value.type, ListType):
         node = e.at(target).node("prim::ListUnpack", [value], [value.type.element] * count, names=names)
         return node.outputs
-    note = "use `torch.unbind`" if is_tensor(value.type) else "only tuples and lists are unpacked"
-    raise e.fail("E301", f"{described(value.type)} cannot be unpacked", target.span, note)
+    raise e.fail("E301", f"{described(value.type)} cannot be unpacked", target.span, _UNPACKED)
 
 
 def _unpacked_around(e: Emitter, target: ast.TupleExpr, value: Value, at: int) -> Sequence[Value]:
@@ -75,8 +80,7 @@ def _unpacked_around(e: Emitter, target: ast.TupleExpr, value: Value, at: int) -
             e.untold.add(taken)
         return [*elements[:at], taken, *elements[end:]]
     if not isinstance(value.type, ListType):
-        note = "use `torch.unbind`" if is_tensor(value.type) else "only tuples and lists are unpacked"
-        raise e.fail("E301", f"{described(value.type)} cannot be unpacked", target.span, note)
+        raise e.fail("E301", f"{described(value.type)} cannot be unpacked", target.span, _UNPACKED)
     before = [e.value("aten::__getitem__.t", target, value, i) for i in range(at)]
     # Of a list that is too short the rest has no such place.
     rest = e.value("aten::slice.t", target, value, at) if at else value

@@ -13,7 +13,7 @@ from ....lang import ast
 from ....lang.trampoline import Walk
 from ...ir.node import Node, Value
 from ...spelling.overloads import Argued
-from ...types.types import BOOL, INT, Type, unify
+from ...types.types import BOOL, INT, NUMBERS, Type, is_tensor, unify
 from ..bindings import bound_names
 from ..emitter import Emitter, described
 from ..exits import RESULT, Loop
@@ -166,13 +166,12 @@ def _widen(e: Emitter, node: Loop, params: dict[str, Value], results: Sequence[V
     for (name, param), value in zip(params.items(), results, strict=True):
         type: Type | None = unify(param.type, value.type)
         if type is None:
-            raise e.fail(
-                "E304",
-                f"{e.told(name)} is {described(param.type)} before the loop "
-                f"and {described(value.type)} after a round of it",
-                node.span,
-                "a variable keeps one type through a loop; use two names",
-            )
+            message = f"{e.told(name)} is {described(param.type)} before the loop "
+            message += f"and {described(value.type)} after a round of it"
+            adds_up = param.type in NUMBERS and is_tensor(value.type)
+            note = "start from a tensor, `x.new_zeros([])`, or add up a list: `sum(f(x) for x in xs)`"
+            note = note if adds_up else "a variable keeps one type through a loop; use two names"
+            raise e.fail("E304", message, node.span, note)
         if type != param.type:
             e.loop_types[id(node), name] = type
             changed = True

@@ -17,6 +17,7 @@ from ..emitter import Emitter, Evaluated, described
 from ..exits import Branch, Left, Missing
 from ..expected import annotated, take_elements, take_type, want_elements
 from ..expressions.conditions import emit_condition
+from ..expressions.generators import given_as_list
 from ..expressions.operators import emit_binary
 from ..expressions.slices import bind_slice, is_slice
 from ..expressions.strings import emit_str
@@ -75,7 +76,8 @@ def _assigned_value(e: Emitter, node: ast.Assign) -> Walk:
     target = node.targets[0]
     if isinstance(target, ast.Name) and target.id.startswith("$return"):
         return (yield emit_result(e, node.value))
-    return (yield e.expression(node.value))
+    is_taken_apart = all(isinstance(target, ast.TupleExpr) for target in node.targets)
+    return (yield e.expression(given_as_list(e, node.value) if is_taken_apart else node.value))
 
 
 def emit_aug_assign(e: Emitter, node: ast.AugAssign) -> Walk:

@@ -220,6 +220,17 @@ def _sorted_order(values: List, reverse: bool = False) -> list[int]:
     return sorted(range(len(values)), key=elements.__getitem__, reverse=reverse)
 
 
+def _extreme_place(values: List, is_largest: bool) -> int:
+    """Where the first of the largest, or least, stands."""
+    if not values:
+        raise ValueError(f"{'max' if is_largest else 'min'}() of an empty list")
+    found = 0
+    for place, value in enumerate(values):
+        if (_compare(value, values[found]) > 0) if is_largest else (_compare(value, values[found]) < 0):
+            found = place
+    return found
+
+
 def _ordered(values: List, order: Sequence[int]) -> List:
     return [values[i] for i in order]
 
@@ -259,6 +270,7 @@ declare("aten::index.list(t[] self, t el) -> int", _find, traits=COMPARES)
 declare("aten::count.list(t[] self, t el) -> int", _count, traits=COMPARES)
 declare("aten::remove.list(t[] self, t el) -> t[]", _remove, traits=Trait.COMPARES)
 declare("aten::_sorted_order(t[] input, bool reverse=False) -> int[]", _sorted_order, traits=COMPARES)
+declare("aten::_extreme_place(t[] l, bool is_largest) -> int", _extreme_place, traits=COMPARES)
 declare("aten::_ordered(t[] input, int[] order) -> t[]", _ordered)
 declare(
     "aten::sorted.list(t[] input, bool reverse=False) -> t[]",
@@ -268,10 +280,12 @@ declare(
 
 # --- what numbers amount to ---
 
-for kind in ("int", "float", "bool"):
+for kind in ("int", "float", "bool", "Scalar"):
+    result = "int" if kind == "bool" else kind
     declare(f"aten::all.{kind}({kind}[] self) -> bool", all)
     declare(f"aten::any.{kind}({kind}[] self) -> bool", any)
-    declare(f"aten::sum.{kind}({kind}[] self) -> {'float' if kind == 'float' else 'int'}", sum)
+    declare(f"aten::sum.{kind}({kind}[] self) -> {result}", sum)
+    declare(f"aten::sum.{kind}_start({kind}[] self, {result} start) -> {result}", lambda self, start: sum(self, start))
 
 # --- Python's functions of what it goes over, of the rows of a tensor ---
 

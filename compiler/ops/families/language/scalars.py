@@ -73,6 +73,8 @@ def _as_float(function: Callable[..., Any]) -> Callable[..., float]:
 
 
 _overloads("aten::add", operator.add, {**ARITHMETIC, "str": "str"})
+declare("aten::mul.str(str a, int b) -> str", operator.mul)
+declare("aten::mul.int_str(int a, str b) -> str", operator.mul)
 _overloads("aten::sub", operator.sub, ARITHMETIC)
 _overloads("aten::mul", operator.mul, ARITHMETIC, COMMUTATIVE)
 _overloads("aten::div", operator.truediv, TO_FLOAT)
@@ -239,6 +241,10 @@ for result, functions in MATH.items():
         declare(f"aten::math_{name}(Scalar a) -> {result}", function)
 
 
+def _product(values: list[Any], start: Any = 1) -> Any:
+    return math.prod(values, start=start)
+
+
 def _as_tensor(name: str) -> Callable[[Numeric], float]:
     """A function of one number as it is of a tensor's elements: off its domain NaN, at a pole infinite."""
     ufunc = name.replace("a", "arc", 1) if name[0] == "a" else name
@@ -261,4 +267,6 @@ for name in ("gcd", "lcm", "comb", "perm"):
     declare(f"aten::math_{name}(int a, int b) -> int", getattr(math, name))
 for name in ("factorial", "isqrt"):
     declare(f"aten::math_{name}(int a) -> int", getattr(math, name))
+for name in ("int", "float"):
+    declare(f"aten::math_prod.{name}({name}[] a, *, {name} start=1) -> {name}", _product)
 declare("aten::math_log.base(Scalar a, Scalar base) -> float", math.log)
