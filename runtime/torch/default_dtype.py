@@ -17,12 +17,13 @@ import torch
 from ...compiler.ir.graph import Callee, Graph
 from ...compiler.ir.node import Node, Value
 from ...compiler.ops.arrays import dtype_of
-from ...compiler.ops.meta import UNKNOWN, Meta, is_known
+from ...compiler.ops.meta import UNKNOWN, Meta, OpenList, is_known
 from ...compiler.passes.inline_functions import inline_functions
 from ...compiler.passes.propagate_types import propagate_types
 from ...compiler.shapes.propagate import ShapeError, propagate_shapes
 from ...compiler.types.dtypes import DEFAULT_FLOAT, DType
 from ...compiler.types.types import TensorType, is_tensor, leaf_of
+from ...lang.light_dataclasses import replace
 from ..failures.failure import RuntimeFailure
 from ..values.torch_dtypes import dtypes_of_torch, torch_name
 from .places import each
@@ -57,6 +58,9 @@ def _backwards(callee: Callee) -> Iterator[Graph]:
 def _check(function: str, graph: Graph, values: Sequence[Any]) -> None:
     plain = graph.copy()
     inline_functions(plain)
+    for parameter, value in zip(plain.inputs, values, strict=True):
+        if isinstance(value, Meta) and isinstance(parameter.type, TensorType):
+            parameter.type = replace(parameter.type, dtype=value.dtype, rank=value.rank)
     propagate_types(plain)
     try:
         known = propagate_shapes(plain, values)
@@ -84,14 +88,21 @@ def _is_of_default(node: Node, known: dict[Any, Any]) -> bool:
     if node.blocks or not any(_dtype_of(value, known) == DEFAULT_FLOAT for value in node.outputs):
         return False
     given = [known.get(value, UNKNOWN) for value in node.inputs]
-    flat = [item for value in given for item in (value if isinstance(value, list | tuple) else (value,))]
-    takes_unknown = any(is_tensor(leaf_of(v.type)) and known.get(v, UNKNOWN) is UNKNOWN for v in node.inputs)
-    if node.kind.startswith(_EXPLICIT) or takes_unknown:
-        return False
-    if any(isinstance(item, Meta) and item.dtype.is_floating for item in flat):
+    dtypes = [dtype for value in node.inputs for dtype in _dtypes_of(value, known)]
+    if node.kind.startswith(_EXPLICIT) or any(dtype is None or dtype.is_floating for dtype in dtypes):
         return False
     asked = [v for a, v in zip(node.schema.arguments, given, strict=False) if a.is_dtype] if node.schema else []
     return not any(is_known(value) and value is not None for value in asked)
+
+
+def _dtypes_of(value: Value, known: dict[Any, Any]) -> list[DType | None]:
+    """Of a tensor, or of all in a list or a tuple; None where it is not known."""
+    found = known.get(value, UNKNOWN)
+    if is_known(found) and not isinstance(found, OpenList):
+        items = found if isinstance(found, list | tuple) else (found,)
+        return [item.dtype for item in items if isinstance(item, Meta)]
+    leaf = leaf_of(value.type)
+    return [leaf.dtype if isinstance(leaf, TensorType) else None] if is_tensor(leaf) else []
 
 
 def _dtype_of(value: Value, known: dict[Any, Any]) -> DType | None:

@@ -65,6 +65,28 @@ def _assert_near(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> None:
         torch.testing.assert_close(mine, theirs, rtol=relative, atol=absolute, equal_nan=True)
 
 
+ORDERED = (
+    *("torch.norm(x, p=P)", "torch.linalg.vector_norm(x, P, 1)", "torch.dist(x, x * 2, P)", "F.normalize(x, p=P)"),
+    *(
+        "torch.cdist(x, x * 2 + 1, P)",
+        "F.pdist(x, P)",
+        "F.pairwise_distance(x, x * 2, P)",
+        "torch.renorm(x, P, 0, 1.0)",
+    ),
+)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("order", ["1e39", "1e-46"])
+@pytest.mark.parametrize("text", ORDERED)
+def test_orders_beyond_float32(text: str, order: str, backend: str) -> None:
+    x = torch.tensor([[0.5, -1.5, 0.25], [2.0, 1.0, -0.75], [0.1, 0.2, 0.3]])
+    call = text.replace("P", order)
+    with gs.settings.backend(backend):
+        found = gs.CompilationUnit(f"def f(x):\n    return {call}\n").f(x)
+    torch.testing.assert_close(found, eval(call), rtol=1e-6, atol=1e-7)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("text", WIDE)
 def test_moments_are_those_of_float64(text: str, backend: str) -> None:

@@ -56,6 +56,11 @@ DEFAULTS = {
     "a number": "def f(x):\n    return x * torch.tensor(0.1)\n",
     "a mask in a helper": "def part(x):\n    return (x > 0) * 0.1\n\ndef f(x):\n    return x * part(x)\n",
     "a branch": "def f(x):\n    if x.sum() > 0:\n        x = x + torch.arange(3) / 3\n    return x\n",
+    "of sizes that rounds change": (
+        "def f(x):\n    y = x > 0\n    for _ in range(3):\n        y = torch.cat([y, y])\n"
+        "        x = x + (y * 0.1).sum()\n    return x\n"
+    ),
+    "of a size that elements decide": "def f(x):\n    return x * ((x > 0)[x > 0.5] * 0.1).sum()\n",
     "a backward": (
         "def part(x):\n    def backward(g):\n        return g * torch.full([3], 0.1)\n    return x * 0.1, backward\n\n"
         "def f(x):\n    return part(x) + x\n"
@@ -64,6 +69,9 @@ DEFAULTS = {
 """Functions of what has the default dtype."""
 EXPLICIT = {
     "like another": "def f(x):\n    return x + torch.full([3], 0.1, dtype=x.dtype) + x.new_zeros([3])\n",
+    "of sizes that rounds change": (
+        "def f(x):\n    for _ in range(3):\n        x = torch.cat([x, x]) * 0.1\n    return x\n"
+    ),
     "named": "def f(x):\n    return x.float() * (x > 0).float()\n",
     "of the library": "def f(x):\n    return F.layer_norm(x, [3]) + x.std() * F.mse_loss(x, x * 0.5) + 1\n",
 }

@@ -152,11 +152,7 @@ for _name, _target in CONVERSIONS.items():
     )
 
 declare(
-    "aten::fill.Scalar(Tensor self, Scalar value) -> Tensor",
-    _fill,
-    traits=Trait.SHAPE_ONLY,
-    result=rules.same(),
-    shape=shapes.shape_of("self"),
+    "aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", _fill, result=rules.same(), shape=shapes.shape_of("self")
 )
 declare(
     "aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", _fill, result=rules.same(), shape=shapes.shape_of("self")

@@ -31,9 +31,13 @@ def vector_norm(self: Array, order: Number, dim: Dims, keepdim: bool, dtype: DTy
     if order == 0:
         return cast(np.sum(size != 0, axis=axes, keepdims=keepdim), dtype)
     size = single(size, dtype)
-    powers = size if order == 1 else np.square(size) if order == 2 else np.power(size, size.dtype.type(order))
+    with np.errstate(over="ignore", divide="ignore"):
+        # Orders beyond its range are infinite, and those below it none, as in torch.
+        exponent = size.dtype.type(order)
+        root = size.dtype.type(1) / exponent
+    powers = size if order == 1 else np.square(size) if order == 2 else np.power(size, exponent)
     total = summed_singly(powers, axes, dtype, keepdim=keepdim)
-    return cast(total if order == 1 else np.sqrt(total) if order == 2 else np.power(total, 1.0 / order), dtype)
+    return cast(total if order == 1 else np.sqrt(total) if order == 2 else np.power(total, root), dtype)
 
 
 def _target(self: Array, dtype: int | None) -> DType:
