@@ -80,6 +80,7 @@ _BY_TYPE: dict[Type, Any] = {
     ListType(TENSOR): [t(3, 4), t(3, 4)],
     ListType(INT): [3, 2],
     ListType(FLOAT): [0.5, 1.5],
+    ListType(NUMBER): [0.5, 2],
     ListType(BOOL): [True, False],
     ListType(STR): ["two", "three"],
 }
