@@ -24,11 +24,20 @@ FUNCTIONAL = frozenset(
         *("adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid"),
         *("avg_pool2d", "avg_pool3d", "binary_cross_entropy", "cross_entropy", "elu", "fold", "gaussian_nll_loss"),
         *("gelu", "glu", "grid_sample", "hardsigmoid", "hardswish", "hardtanh", "huber_loss", "interpolate", "l1_loss"),
-        *("leaky_relu", "linear", "local_response_norm", "logsigmoid", "lp_pool1d", "lp_pool2d", "lp_pool3d"),
+        *(
+            "leaky_relu",
+            "linear",
+            "linear_cross_entropy",
+            "local_response_norm",
+            "logsigmoid",
+            "lp_pool1d",
+            "lp_pool2d",
+            "lp_pool3d",
+        ),
         *("max_unpool1d", "max_unpool2d", "max_unpool3d", "mish", "mse_loss", "multi_margin_loss"),
         *("multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "normalize", "one_hot", "pad", "relu6"),
         *("scaled_dot_product_attention", "silu", "smooth_l1_loss", "soft_margin_loss", "softmin", "softplus"),
-        *("softshrink", "softsign", "tanhshrink", "upsample"),
+        *("softshrink", "softsign", "tanhshrink", "upsample", "upsample_bilinear", "upsample_nearest"),
     )
 )
 """What torch has in torch.nn.functional."""
@@ -41,6 +50,8 @@ ATEN = frozenset(
 )
 """What torch has as ops alone."""
 _RENAMED = {"cross_entropy_loss": "F.cross_entropy", "log_sigmoid": "F.logsigmoid", "col2im": "F.fold"}
+_MODULES = {"unmasked_": "torch.masked.", "fft_": "torch.fft."}
+"""What names begin with that a module of torch has without it."""
 
 _AS_TEXT: dict[str, Callable[[Sequence[str]], str]] = {
     "append": lambda a: f"[*{a[0]}, {a[1]}]",
@@ -171,7 +182,7 @@ def _matmul_right(left: Tensor, right_size: list[int], grad_output: Tensor) -> T
 _OWN = re.compile(
     r"_.*_adjoint|.*_adjoint|grad_.*|mm_.*|no_grads|scalar_seed|conv_input|conv_weight|seeded_.*|random_bits|uniform"
     r"|numpy_T|add_n|_all_rows|_any_row|_sorted_order|_ordered|_fill_diagonal|_given_or_detached|_grad_sum_to_size"
-    r"|_size_if_not_equal|_float_list|_flags|_any_flag|_index_tensor|_unrecorded_views?|_without_gradient|masked_dropout"
+    r"|_size_if_not_equal|_row_order|lu_with_infos|_float_list|_flags|_any_flag|_index_tensor|_unrecorded_views?|_without_gradient|masked_dropout"
     r"|sum_rows|sum_tensors|nonzero_numpy|functional_.*|dropout_attention|math_.*|_autocast_.*|_percent|.*_backward"
     r"|.*_with_indices|cofactor|dropout[123]d|nll_loss_nd|xlog1py|zero"
 )
@@ -207,6 +218,9 @@ def in_torch_words(node: ast.Call) -> tuple[ast.expr, str]:
         return ast.Call(_parsed(f"torch.ops.aten.{name}"), node.args, node.keywords), ""
     if name in _RENAMED or name in FUNCTIONAL:
         return ast.Call(_parsed(_RENAMED.get(name, f"F.{name}")), node.args, node.keywords), ""
+    for prefix, module in _MODULES.items():
+        if name.startswith(prefix):
+            return ast.Call(_parsed(module + name.removeprefix(prefix)), node.args, node.keywords), ""
     if _OWN.fullmatch(name):
         raise NoWords(f"'torch.{name}' has no form in torch")
     return node, ""

@@ -59,6 +59,7 @@ ONLY_AS_DEFAULT: dict[str, tuple[object, Callable[[str], bool]]] = {
     "return_indices": (False, lambda name: "max_pool" in name),
     "sparse_grad": (False, lambda name: name == "gather"),
     "as_tuple": (False, lambda name: name == "nonzero"),
+    "get_infos": (False, lambda name: name == "lu"),
     "requires_grad": (False, lambda name: name in _CREATION),
     "_stacklevel": (3, lambda name: name in ("softmax", "log_softmax", "softmin", "gumbel_softmax")),
 }
@@ -72,11 +73,15 @@ WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
 }
 """Arguments of schemas that nothing here heeds, and the values at which they ask for nothing."""
 
-OTHER_OP = {"return_indices": "_with_indices", "as_tuple": "_numpy"}
+OTHER_OP = {"return_indices": "_with_indices", "as_tuple": "_numpy", "get_infos": "_with_infos"}
 """Keywords that ask for results of another kind, and how the op's name ends that gives them."""
 
-BY_PLACE = {"adaptive_max_pool": (2, "return_indices"), "max_pool": (6, "return_indices")}
-"""Functions of torch.nn.functional, without their rank, and the keyword that may be given by place."""
+BY_PLACE = {
+    "adaptive_max_pool": (2, "return_indices"),
+    "max_pool": (6, "return_indices"),
+    "lu": (2, "get_infos"),
+}
+"""Functions, without their rank, and the keyword that may be given by place."""
 
 SYMBOLS = {
     "add": "+",

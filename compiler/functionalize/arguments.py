@@ -248,7 +248,7 @@ _ITSELF: dict[str, CopyRule] = {
     **{f"atleast_{n}d": CopyRule(_unknown, _ask_rank(n)) for n in (1, 2, 3)},
     "dropout1d": CopyRule(_unknown, _ask_batch(3)),
     "dropout3d": CopyRule(_unknown, _ask_batch(5)),
-    **dict.fromkeys(("positive", "save", "recompute"), CopyRule(_always, _never_asked)),
+    **dict.fromkeys(("positive", "conj", "save", "recompute"), CopyRule(_always, _never_asked)),
     **dict.fromkeys(("mT", "adjoint"), CopyRule(_unknown, _ask_no_dims)),
     "flatten": CopyRule(_unknown, _ask_flat),
     "cartesian_prod": CopyRule(_is_alone, _ask_alone),

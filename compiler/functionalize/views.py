@@ -280,6 +280,7 @@ WRITERS: dict[str, WriteBack | None] = {
     "aten::unsqueeze": lambda b, whole, part, args: b.op("aten::squeeze.dim", part, *args),
     "aten::permute": _permuted_back,
     "aten::positive": _identity,
+    "aten::conj": _identity,
     # The elements change, and what is known of the gradient stays.
     **dict.fromkeys(("aten::detach", "aten::_unrecorded_view", "gs::constant", "gs::constant.optional"), _replaced),
     **dict.fromkeys(("gs::save", "gs::recompute", "gs::surrogate"), _identity),

@@ -15,21 +15,24 @@ _FUNCTIONAL = """
     conv_transpose3d cosine_embedding_loss cosine_similarity cross_entropy dropout dropout1d dropout2d dropout3d elu
     embedding feature_alpha_dropout fold gaussian_nll_loss gelu glu grid_sample group_norm hardsigmoid hardswish
     hardtanh hinge_embedding_loss huber_loss instance_norm interpolate kl_div l1_loss layer_norm leaky_relu linear
-    local_response_norm logsigmoid lp_pool1d lp_pool2d lp_pool3d margin_ranking_loss max_pool1d
+    linear_cross_entropy local_response_norm logsigmoid lp_pool1d lp_pool2d lp_pool3d margin_ranking_loss max_pool1d
     max_pool1d_with_indices max_pool2d max_pool2d_with_indices max_pool3d max_pool3d_with_indices max_unpool1d
     max_unpool2d max_unpool3d mish mse_loss multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss
     nll_loss normalize one_hot pad pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_loss relu6
     rms_norm rrelu scaled_dot_product_attention selu silu smooth_l1_loss soft_margin_loss softmin softplus
-    softshrink softsign tanhshrink threshold triplet_margin_loss upsample
+    softshrink softsign tanhshrink threshold triplet_margin_loss upsample upsample_bilinear upsample_nearest
 """
 _TORCH = """
     _batch_norm_impl_index _dim_arange _log_softmax _log_softmax_backward_data _prelu_kernel _softmax
-    _softmax_backward_data arange as_tensor atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors bucketize
-    cartesian_prod cat cdist chain_matmul column_stack concat concatenate constant_pad_nd convolution
-    cumulative_trapezoid dstack einsum empty empty_like eye feature_dropout fill full full_like hstack isin linspace
-    logspace meshgrid native_dropout native_layer_norm ones ones_like rand rand_like randint randint_like randn
-    randn_like randperm result_type row_stack rsub scalar_tensor searchsorted stack std_mean tensor tensordot
-    trapezoid trapz tril_indices triu_indices vander var_mean vstack zeros zeros_like
+    _softmax_backward_data alias_copy arange as_tensor atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors
+    bucketize cartesian_prod cat cdist chain_matmul column_stack combinations concat concatenate constant_pad_nd
+    convolution cumulative_trapezoid detach_copy diagonal_copy dstack einsum empty empty_like expand_copy eye
+    feature_dropout fill full full_like gradient grid_sampler_2d grid_sampler_3d hstack isin linspace logspace
+    lu_unpack meshgrid native_dropout native_layer_norm normal ones ones_like permute_copy rand rand_like randint
+    randint_like randn randn_like randperm result_type row_stack rsub scalar_tensor searchsorted select_copy
+    slice_copy split_copy split_with_sizes_copy squeeze_copy stack std_mean t_copy tensor tensordot transpose_copy
+    trapezoid trapz tril_indices triu_indices unbind_copy unfold_copy unravel_index unsqueeze_copy vander var_mean
+    view_copy vstack zeros zeros_like
 """
 
 _METHODS_TOO = frozenset(("abs", "min", "max", "sum", "round", "pow", "any", "all"))

@@ -13,6 +13,8 @@ MODULES = {
     "F": "functional_",
     "torch.linalg": "linalg_",
     "torch.special": "special_",
+    "torch.masked": "unmasked_",
+    "torch.fft": "fft_",
     "math": "math_",
     "str": "str_",
     "warnings": "warnings_",

@@ -10,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812
 from gradscript.compiler.ops import OPS, Op
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-_MODULES = (("linalg_", torch.linalg), ("functional_", F))
+_MODULES = (("linalg_", torch.linalg), ("functional_", F), ("unmasked_", torch.masked), ("fft_", torch.fft))
 _STARRED = frozenset(("block_diag", "cartesian_prod", "chain_matmul"))
 
 
@@ -63,6 +63,7 @@ _OTHERWISE: dict[str, Callable[..., Any]] = {
     "seeded_dropout": _seeded_dropout,
     "seeded_rrelu": _seeded_rrelu,
     "native_dropout": _kept,
+    "lu_with_infos": lambda self, pivot: torch.lu(self, pivot=pivot, get_infos=True),
     "_given_or_detached": lambda given, made: [
         old if old.shape == new.shape else new.detach() for old, new in zip(given, made, strict=True)
     ],
@@ -145,7 +146,31 @@ def _multilabel_margin(x: torch.Tensor, target: torch.Tensor, reduction: str) ->
     return _mean_sum_or_all(torch.stack(losses) if x.dim() > 1 else losses[0], reduction)
 
 
+def _cholesky_inverse(factor: torch.Tensor, upper: bool) -> torch.Tensor:
+    lower = factor.triu().mT if upper else factor.tril()
+    return torch.linalg.inv(lower @ lower.mT)
+
+
+def _lstsq(matrix: torch.Tensor, right: torch.Tensor, *_: Any) -> tuple[torch.Tensor, ...]:
+    found = torch.linalg.lstsq(matrix.detach(), right.detach())
+    solution = torch.linalg.pinv(matrix) @ right
+    tall = matrix.shape[-2] > matrix.shape[-1]
+    residuals = (matrix @ solution - right).square().sum(-2) if tall else found.residuals
+    return solution, residuals, found.rank, found.singular_values
+
+
+def _masked_logaddexp(left: torch.Tensor, right: torch.Tensor, _: Any, left_mask: Any, right_mask: Any) -> torch.Tensor:
+    both = torch.logaddexp(left, right)
+    if left_mask is None:
+        return both
+    one = torch.where(left_mask.bool(), torch.where(right_mask.bool(), both, left), right)
+    return torch.where(left_mask.bool() | right_mask.bool(), one, -torch.inf)
+
+
 DEFINITIONS: dict[str, Callable[..., Any]] = {
+    "linalg_lstsq": _lstsq,
+    "unmasked_logaddexp": _masked_logaddexp,
+    "cholesky_inverse": _cholesky_inverse,
     "trace": lambda x: x.diagonal().sum(),
     "functional_embedding": _embedding,
     "pdist": _pdist,
@@ -157,5 +182,6 @@ DEFINITIONS: dict[str, Callable[..., Any]] = {
 }
 """What a function is, one value per argument, for a derivative that torch's own does not have, or has wrong: that of
 `trace` writes beyond the diagonal of a matrix with more rows than columns, in some versions."""
-NOT_DIFFERENTIATED_IN_TORCH = frozenset(("vander", "linalg_cond"))
-"""Functions whose backward fails in torch: it changed in place what it saved."""
+NOT_DIFFERENTIATED_IN_TORCH = frozenset(("vander", "linalg_cond", "cholesky_inverse", "linalg_lstsq"))
+"""Functions whose backward fails in torch, where it changed in place what it saved, takes the triangle that is not read
+for one that is, or wants residuals where there are none."""

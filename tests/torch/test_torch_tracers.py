@@ -233,8 +233,8 @@ def test_most_ops_are_of_torch() -> None:
     assert missing >= OWN and len(missing) < 40, sorted(missing)
 
 
-OF_DATA = ("gs::seeded_", "gs::gaussian_nll_loss")
-"""Prefixes of what draws, or looks whether a variance is negative, as torch's own does."""
+OF_DATA = ("gs::seeded_", "gs::gaussian_nll_loss", "gs::functional_embedding_bag", "gs::functional_ctc_loss")
+"""Prefixes of what draws, or looks whether a variance is negative, as torch's own does, or how long lists are."""
 DEFINED = [op.schema.full_name for op in OPS.all() if is_composite(op) and not is_of_torch(op)]
 
 

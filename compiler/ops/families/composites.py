@@ -1,4 +1,5 @@
-"""Functions of torch and torch.linalg that are written in the language, in stdlib_grads/composites.grad.
+"""Functions of torch and torch.linalg that are written in the language, in stdlib_grads/composites.grad and, of
+differences, statistics and order, in statistics.grad.
 
 Source of the schemas: torch's documentation of each.
 """
@@ -17,6 +18,18 @@ for _schema, _aliases in (
     ("aten::trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", ("trapz",)),
     ("aten::cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", ()),
     ("aten::cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", ()),
+    *(
+        (f"aten::gradient.{overload}(Tensor self, *, {arguments}, int edge_order=1) -> Tensor[]", ())
+        for overload, arguments in (
+            ("scalarint", "Scalar? spacing=None, int? dim=None"),
+            ("scalararray", "Scalar spacing, int[] dim"),
+            ("array", "int[] dim"),
+            ("scalarrayint", "float[] spacing, int? dim=None"),
+            ("scalarrayarray", "float[] spacing, int[] dim"),
+            ("tensorarrayint", "Tensor[] spacing, int? dim=None"),
+            ("tensorarray", "Tensor[] spacing, int[] dim"),
+        )
+    ),
     ("gs::sum_rows(Tensor self, number start=0) -> Tensor", ()),
     ("gs::sum_tensors(Tensor[] self, number start=0) -> Tensor", ()),
     ("gs::sum_tensors.start(Tensor[] self, Tensor start) -> Tensor", ()),
@@ -37,7 +50,23 @@ for _schema, _aliases in (
         ' str interpolation="linear") -> Tensor',
         (),
     ),
+    *(
+        (
+            f"aten::nanquantile{overload}(Tensor self, {kind} q, int? dim=None, bool keepdim=False, *,"
+            ' str interpolation="linear") -> Tensor',
+            (),
+        )
+        for overload, kind in ((".scalar", "float"), ("", "Tensor"))
+    ),
+    ("aten::combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor", ()),
+    (
+        "aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)"
+        " -> Tensor",
+        (),
+    ),
     # --- shapes ---
+    ("aten::fft_fftshift(Tensor self, int[1]? dim=None) -> Tensor", ()),
+    ("aten::fft_ifftshift(Tensor self, int[1]? dim=None) -> Tensor", ()),
     ("aten::diagflat(Tensor self, int offset=0) -> Tensor", ()),
     ("gs::_fill_diagonal(Tensor self, Scalar fill_value, bool wrap=False) -> Tensor", ()),
     ("aten::block_diag(Tensor[] tensors) -> Tensor", ()),
@@ -90,6 +119,12 @@ composite("aten::_given_or_detached(Tensor[] given, Tensor[] made) -> Tensor[]",
 
 for _schema in (
     "aten::nonzero_numpy(Tensor self) -> Tensor[]",
+    "aten::nonzero_static(Tensor self, *, int size, int fill_value=-1) -> Tensor",
+    "aten::unravel_index(Tensor indices, int[1] shape) -> Tensor[]",
+    "aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
+    "aten::bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor",
+    "aten::gcd(Tensor self, Tensor other) -> Tensor",
+    "aten::lcm(Tensor self, Tensor other) -> Tensor",
     "aten::equal(Tensor self, Tensor other) -> bool",
     "aten::angle(Tensor self) -> Tensor",
     "aten::isreal(Tensor self) -> Tensor",
@@ -106,6 +141,9 @@ for _schema in (
 ALIASES = {
     "row_stack": "vstack",
     "upsample": "interpolate",
+    "unsafe_chunk": "chunk",
+    "unsafe_split": "split",
+    "unsafe_split_with_sizes": "split_with_sizes",
     "linalg_matmul": "matmul",
     "linalg_matrix_exp": "matrix_exp",
     "special_softmax": "softmax",

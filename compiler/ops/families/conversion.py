@@ -1,4 +1,4 @@
-"""Ops that convert a tensor to another dtype, and ops that fill one in the place of what it held.
+"""Ops that convert a tensor to another dtype, that take floats apart, and that fill one in the place of what it held.
 
 Source: torch's documentation of each op.
 """
@@ -14,13 +14,14 @@ from ...types.dtypes import (
     BOOL,
     BY_CODE,
     INT8,
+    INT32,
     UINT8,
     DType,
     Number,
 )
 from ...types.lazy_numpy import np
 from ...types.types import TensorType, Type
-from ..arrays import Array, cast, dtype_of
+from ..arrays import Array, cast, dtype_of, widen
 from ..registry import Trait, declare
 from .creation import OPTIONS, filled
 
@@ -169,4 +170,19 @@ declare(
     _copy,
     result=rules.same(),
     shape=shapes.shape_of("self"),
+)
+
+
+def _frexp(self: Array) -> tuple[Array, Array]:
+    if not dtype_of(self).is_floating:
+        raise RuntimeError("frexp() takes floats; convert them: `x.float()`")
+    mantissa, exponent = np.frexp(widen(self))
+    return cast(np.asarray(mantissa), dtype_of(self)), np.asarray(exponent, np.int32)
+
+
+declare(
+    "aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)",
+    _frexp,
+    result=rules.results(rules.same(), rules.fixed(INT32)),
+    shape=lambda a: [a.at(0), a.at(0)],
 )

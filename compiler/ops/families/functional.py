@@ -25,6 +25,9 @@ for _schema in (
     # --- embedding, windows, pooling ---
     "gs::functional_embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None,"
     " float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
+    "gs::functional_embedding_bag(Tensor input, Tensor weight, Tensor? offsets=None, float? max_norm=None,"
+    ' float norm_type=2.0, bool scale_grad_by_freq=False, str mode="mean", bool sparse=False,'
+    " Tensor? per_sample_weights=None, bool include_last_offset=False, int? padding_idx=None) -> Tensor",
     "gs::functional_unfold(Tensor input, int[2] kernel_size, int[2] dilation=[1, 1], int[2] padding=[0, 0],"
     " int[2] stride=[1, 1]) -> Tensor",
     "gs::lp_pool1d(Tensor input, Scalar norm_type, int[1] kernel_size, int[1] stride=[],"
@@ -58,6 +61,16 @@ for _schema in (
     "gs::affine_grid(Tensor theta, int[] size, bool? align_corners=None) -> Tensor",
     'gs::grid_sample(Tensor input, Tensor grid, str mode="bilinear", str padding_mode="zeros",'
     " bool? align_corners=None) -> Tensor",
+    *(
+        f"gs::upsample_{name}{overload}(Tensor input, {size} size=None, {scale} scale_factor=None) -> Tensor"
+        for name in ("nearest", "bilinear")
+        for overload, size, scale in (("", "int[]?", "float[]?"), (".number", "int?", "float?"))
+    ),
+    *(
+        f"aten::grid_sampler_{rank}d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode,"
+        " bool align_corners) -> Tensor"
+        for rank in (2, 3)
+    ),
     # --- distances ---
     "aten::pdist(Tensor self, float p=2.0) -> Tensor",
     # --- losses ---
@@ -78,5 +91,12 @@ for _schema in (
     f" {_REDUCTION}) -> Tensor",
     f"gs::multilabel_margin_loss(Tensor input, Tensor target, *, {_REDUCTION}) -> Tensor",
     f"gs::multilabel_soft_margin_loss(Tensor input, Tensor target, Tensor? weight=None, *, {_REDUCTION}) -> Tensor",
+    "gs::linear_cross_entropy(Tensor input, Tensor linear_weight, Tensor target, *, Tensor? linear_bias=None,"
+    f" Tensor? weight=None, {_REDUCTION}, int? ignore_index=None, float label_smoothing=0.0) -> Tensor",
+    *(
+        f"gs::functional_ctc_loss{overload}(Tensor log_probs, Tensor targets, {kind} input_lengths,"
+        f" {kind} target_lengths, int blank=0, {_REDUCTION}, bool zero_infinity=False) -> Tensor"
+        for overload, kind in (("", "Tensor"), (".lists", "int[]"))
+    ),
 ):
     composite(_schema)

@@ -155,6 +155,12 @@ binary("remainder", lambda x, y: x % y, dtype="number", overloads=("Tensor", "Sc
 binary("fmod", s.fmod, dtype="number")
 pointwise("aten::neg(Tensor self) -> Tensor", lambda x: -x, dtype="number", aliases=("negative",))
 pointwise("aten::positive(Tensor self) -> Tensor", lambda x: x, dtype="number")
+# Of numbers that are no complex ones, nothing is turned round.
+pointwise(
+    "aten::conj(Tensor self) -> Tensor",
+    lambda x: x,
+    aliases=("real", "conj_physical", "resolve_conj", "resolve_neg"),
+)
 pointwise("aten::abs(Tensor self) -> Tensor", abs, dtype="number", aliases=("absolute",))
 pointwise("aten::sign(Tensor self) -> Tensor", s.sign)
 pointwise("aten::sgn(Tensor self) -> Tensor", s.sign)

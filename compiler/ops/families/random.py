@@ -156,6 +156,8 @@ for _schema in (
     f"aten::randperm(int n, {_OPTIONS}) -> Tensor",
     "aten::bernoulli(Tensor self) -> Tensor",
     "aten::bernoulli.p(Tensor self, float p) -> Tensor",
+    f"aten::normal.float_float(float mean, float std, int[] size, {_OPTIONS}) -> Tensor",
+    "aten::multinomial(Tensor self, int num_samples, bool replacement=False) -> Tensor",
 ):
     composite(_schema, traits=Trait.RANDOM | Trait.NONDIFFERENTIABLE)
 
@@ -176,6 +178,9 @@ for _schema in (
     "aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
     "gs::dropout_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.,"
     " bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+    "aten::normal.Tensor_float(Tensor mean, float std=1.) -> Tensor",
+    "aten::normal.float_Tensor(float mean, Tensor std) -> Tensor",
+    "aten::normal.Tensor_Tensor(Tensor mean, Tensor std) -> Tensor",
     "gs::rrelu(Tensor input, float lower=0.125, float upper=0.3333333333333333, bool training=False) -> Tensor",
 ):
     composite(_schema, traits=Trait.RANDOM)

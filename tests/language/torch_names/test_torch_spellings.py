@@ -17,7 +17,7 @@ from gradscript.compiler.ops.composite import is_composite
 from gradscript.compiler.ops.registry import Trait
 from spelling_cases import ARRAYS, CALLS, CONSTANT, UNDIFFERENTIATED_IN_TORCH
 
-_PREFIX = re.compile(r"^(functional|linalg|special)_")
+_PREFIX = re.compile(r"^(functional|linalg|special|unmasked|fft)_")
 _NAMES = re.compile(r"(?<![.\w\"'])([a-z]\w*)(?![\w(=\"'])")
 
 
@@ -121,10 +121,11 @@ def test_every_composite_op_is_spelled() -> None:
         if is_composite(op) and not op.schema.base_name.startswith("_")
         if not any(re.search(rf"\b{_PREFIX.sub('', name)}\(", texts) for name in OPS.spellings(op))
     }
-    # What draws has no value to compare with torch's: tests/random calls it. `nonzero(as_tuple=True)` and Python's
-    # `sum(x)` are spelled so.
+    # What draws has no value to compare with torch's: tests/random calls it. `nonzero(as_tuple=True)`,
+    # `lu(x, get_infos=True)` and Python's `sum(x)` are spelled so.
     assert {name for name in unspelled if not OPS.named(name).has(Trait.RANDOM)} == {
         "aten::nonzero_numpy",
+        "gs::lu_with_infos",
         "gs::seeded_dropout",
         "gs::seeded_rrelu",
         "gs::sum_rows",

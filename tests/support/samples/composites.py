@@ -7,6 +7,8 @@ from math import inf
 import numpy as np
 from gradscript.compiler.ops import OPS, Op, Trait
 from gradscript.compiler.ops.composite import is_composite
+from gradscript.compiler.types.dtypes import FLOAT64
+from samples import factorizations, masked
 from samples.arrays import Call, Leaf, call, definite, index, literal, positive, probability, regular, t
 
 _REDUCTIONS = ("mean", "none", "sum")
@@ -54,6 +56,11 @@ def _unpooled(rank: int, *sizes: int) -> list[Call]:
 
 _LABELS = literal([[2, 0, -1, 1], [3, -1, 0, 0], [0, 1, 2, -1]])
 _NORM = [call(t(3, 4)), call(t(2, 3, 4), dim=[1], keepdim=True), call(t(0, 3), dim=[0])]
+_RESIZED = ("nearest", "bilinear")
+# Logarithms of probabilities: (steps, batch, classes).
+_SCORES = Leaf(lambda rng: np.log(rng.dirichlet([1.0] * 4, (6, 2))))
+_NONE = Leaf(lambda rng: np.zeros((3, 4)))
+_STEPS = literal([0.0, 1.0, 1.5, 3.0], FLOAT64)
 _THETA = Leaf(lambda rng: np.eye(2, 3) * 0.8 + rng.normal(0, 0.1, (2, 2, 3)))
 _THETA3 = Leaf(lambda rng: np.eye(3, 4) * 0.8 + rng.normal(0, 0.1, (1, 3, 4)))
 _SPLIT = [call(t(4, 6), 2), call(t(4, 6, 2), 2)]
@@ -73,6 +80,9 @@ CASES: dict[str, list[Call]] = {
         call(t(2, 3, 5), t(3), positive(3), positive(3), t(3), use_input_stats=False, eps=0.1),
     ],
     # --- dropout: by a seed, or where nothing is random ---
+    "normal.Tensor_float": [call(t(3, 4), 0.0)],
+    "normal.float_Tensor": [call(1.5, _NONE)],
+    "normal.Tensor_Tensor": [call(t(3, 4), _NONE)],
     "rrelu": [call(t(3, 4)), call(t(), 0.1, 0.3), call(t(0, 3))],
     "seeded_rrelu": [call(t(3, 4), 0.1, 0.3, 5), call(t(), 0.1, 0.3, 7), call(t(0, 3), 0.1, 0.3, 7)],
     "seeded_dropout": [call(t(3, 4), 0.5, 3), call(t(2, 3, 4), 0.25, 4, [2, 3, 1]), call(t(0, 3), 0.5, 3)],
@@ -94,6 +104,12 @@ CASES: dict[str, list[Call]] = {
         call(index(5, 7), t(5, 4), 2),
         call(literal([0, 0, 3]), t(5, 4), -1, scale_grad_by_freq=True),
         call(literal(1), t(5, 4)),
+    ],
+    "functional_embedding_bag": [
+        call(index(5, 3, 4), t(5, 4)),
+        call(index(5, 7), t(5, 4), literal([0, 2, 2, 5]), mode="sum", per_sample_weights=t(7)),
+        call(index(5, 7), t(5, 4), literal([0, 4, 7]), mode="max", include_last_offset=True),
+        call(index(5, 3, 4), t(5, 4), padding_idx=-2),
     ],
     "functional_elu": [call(t(2, 3)), call(t(4), 0.5)],
     "functional_unfold": [call(t(2, 3, 5, 6), [2, 3]), call(t(3, 5, 6), [2, 2], [2, 1], [1, 1], [1, 2])],
@@ -131,7 +147,25 @@ CASES: dict[str, list[Call]] = {
         call(t(2, 3, 5, 4), places(2, 4, 3, 2), "bicubic", "reflection", False),
         call(t(1, 2, 3, 4, 3), places(1, 2, 3, 2, 3), padding_mode="border"),
     ],
+    **{f"upsample_{name}": [call(t(2, 3, 4, 5), [7, 3]), call(t(1, 2, 3, 4), None, [2.0, 1.5])] for name in _RESIZED},
+    **{f"upsample_{name}.number": [call(t(2, 3, 4, 5), 6), call(t(1, 2, 3, 4), None, 2.0)] for name in _RESIZED},
+    "grid_sampler_2d": [
+        call(t(2, 3, 5, 4), places(2, 4, 3, 2), 0, 0, False),
+        call(t(2, 3, 5, 4), places(2, 4, 3, 2), 1, 1, True),
+    ],
+    "grid_sampler_3d": [call(t(1, 2, 3, 4, 3), places(1, 2, 3, 2, 3), 0, 2, True)],
     # --- losses ---
+    "linear_cross_entropy": [
+        call(t(4, 3), t(5, 3), index(5, 4)),
+        call(t(4, 3), t(5, 3), index(5, 4), linear_bias=t(5), weight=positive(5), ignore_index=2, reduction="sum"),
+        call(t(4, 3), t(5, 2, 3), index(5, 4, 2), label_smoothing=0.1, reduction="none"),
+    ],
+    "functional_ctc_loss": [
+        call(_SCORES, index(4, 2, 3), literal([6, 5]), literal([3, 2])),
+        call(_SCORES, literal([1, 1, 2, 3]), literal([6, 6]), literal([1, 3]), 3, "none"),
+        call(_SCORES, literal([[1, 1, 1], [2, 3, 2]]), literal([4, 6]), literal([3, 0]), 0, "sum", True),
+    ],
+    "functional_ctc_loss.lists": [call(_SCORES, literal([[1, 2, 3], [2, 3, 2]]), [6, 5], [3, 2])],
     "margin_ranking_loss": _reduced(*_PAIR_LOSS),
     "hinge_embedding_loss": _reduced(call(t(3, 4), signs(3, 4)), call(t(3, 4), signs(4), 0.5)),
     "cosine_embedding_loss": _reduced(
@@ -198,7 +232,29 @@ CASES: dict[str, list[Call]] = {
         call(t(3, 5), near(0.1, 0.9), 0, True),
         call(t(3, 5), near(0.1, 0.9, 2), interpolation="midpoint"),
     ],
+    "nanquantile.scalar": [call(t(3, 5).with_nan(), 0.3, 1), call(t(3, 5), 0.7, 0, True)],
+    "nanquantile": [
+        call(t(3, 5).with_nan(), near(0.1, 0.9, 3), 1),
+        call(t(3, 5), near(0.1, 0.9), interpolation="lower"),
+    ],
+    "gradient.scalarint": [call(t(4, 5)), call(t(4, 5), spacing=0.5, dim=1, edge_order=2)],
+    "gradient.scalararray": [call(t(4, 5), spacing=2.0, dim=[1, 0])],
+    "gradient.array": [call(t(4, 5), dim=[0])],
+    "gradient.scalarrayint": [call(t(4, 5), spacing=[0.5, 2.0])],
+    "gradient.scalarrayarray": [call(t(4, 5), spacing=[0.5, 2.0], dim=[0, 1])],
+    "gradient.tensorarrayint": [call(t(4, 5), spacing=[_STEPS], dim=0, edge_order=2)],
+    "gradient.tensorarray": [call(t(4, 4), spacing=[_STEPS, _STEPS], dim=[0, 1])],
+    "combinations": [call(t(4)), call(t(4), 3, True), call(t(3), 1)],
+    "histc": [call(t(3, 4), 5), call(t(20), 4, -1, 2)],
+    "bincount": [call(index(5, 9)), call(index(4, 6), t(6), 7)],
+    # --- slices that are combined ---
+    "index_reduce": [
+        call(t(4, 3), 0, literal([0, 2, 0]), t(3, 3), "mean"),
+        *(call(t(4, 3), 1, literal([2, 0]), t(4, 2), name, include_self=False) for name in ("prod", "amax", "amin")),
+    ],
     # --- shapes ---
+    "fft_fftshift": [call(t(5, 4)), call(t(5, 4), [1])],
+    "fft_ifftshift": [call(t(5, 4)), call(t(5, 4), [0])],
     "diagflat": [call(t(3)), call(t(2, 2), -1), call(t()), call(t(0))],
     "block_diag": [call([t(2, 3), t(3), t()]), call([t(2, 1)])],
     "_fill_diagonal": [call(t(3, 3), 2.0), call(t(2, 4), -1.0), call(t(7, 2), 0.5, True), call(t(2, 2, 2), 1.0)],
@@ -262,8 +318,14 @@ CASES: dict[str, list[Call]] = {
     "mvlgamma": [call(near(2.0, 5.0, 3, 4), 3), call(near(2.0, 5.0), 2)],
     # --- places and comparisons ---
     "nonzero_numpy": [call(t(3, 4)), call(t()), call(t(0, 3))],
+    "nonzero_static": [call(t(3, 4), size=5), call(t(2), size=4, fill_value=7)],
+    "unravel_index": [call(index(24, 5), [2, 3, 4])],
+    "gcd": [call(index(60, 3, 4), index(60, 4)), call(literal([-12, 0, 5]), literal([18, 0, -10]))],
+    "lcm": [call(index(60, 3, 4), index(60, 4)), call(literal([-12, 0, 5]), literal([18, 0, -10]))],
     "equal": [call(t(3, 4), t(3, 4)), call(t(3, 4), t(4)), call(t(0, 3), t(0, 3))],
     "allclose": [call(t(3, 4), t(3, 4)), call(t(3, 4), t(3, 4), 1e3, 10.0), call(t(), t(), 1.0, 30.0)],
+    **factorizations.CASES,
+    **masked.CASES,
 }
 """By op: a plain call first."""
 
@@ -283,15 +345,21 @@ RIGID = frozenset(
 FIXED: dict[str, frozenset[str]] = {
     "instance_norm.functional": frozenset(("running_mean", "running_var")),
     "multi_margin_loss": frozenset(("weight",)),
+    "linear_cross_entropy": frozenset(("weight",)),
     "_given_or_detached": frozenset(("made",)),
 }
 """Floating arguments that have no gradient."""
-FLAT: dict[str, frozenset[int]] = {}
+FLAT: dict[str, frozenset[int]] = {
+    "normal.Tensor_float": frozenset((0,)),
+    "normal.float_Tensor": frozenset((1,)),
+    "normal.Tensor_Tensor": frozenset((0, 1)),
+}
 """By op, the arguments in which it is constant in pieces."""
 DECOMPOSING = frozenset(
     (
         *("norm.str", "linalg_norm", "linalg_norm.ord_str", "linalg_matrix_norm", "linalg_matrix_norm.str_ord"),
         *("linalg_cond", "linalg_pinv", "linalg_tensorinv", "linalg_tensorsolve"),
+        *(name for name in factorizations.CASES if name not in ("linalg_householder_product", "orgqr", "ormqr")),
     )
 )
 """Ops that refuse halves where they decompose or invert a matrix, as torch does."""

@@ -16,6 +16,7 @@ _CONVERT = [call(t(2, 3)), call(t())]
 _METHODS = ("float", "double", "half", "bfloat16", "int", "long", "short", "bool", "byte", "char")
 
 CASES: dict[str, list[Call]] = {
+    "frexp.Tensor": [call(t(3, 4)), call(t()), call(t(0, 3))],
     "zeros": _SIZE,
     "ones": _SIZE,
     "empty.memory_format": _SIZE,

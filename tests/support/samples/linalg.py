@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from samples.arrays import Call, adjoint_of, call, definite, full_rank, regular, t
+from gradscript.compiler.types.dtypes import INT32
+from samples.arrays import Call, adjoint_of, call, definite, full_rank, literal, regular, t
 
 _SQUARE = [call(regular(3, 3)), call(regular(2, 4, 4)), call(regular(1, 1))]
 _ADDED = {"beta": 2, "alpha": 3}
@@ -96,6 +97,9 @@ CASES: dict[str, list[Call]] = {
     "logdet": _SQUARE,
     "slogdet": _SQUARE,
     "linalg_slogdet": _SQUARE,
+    "linalg_lu_factor_ex": [call(regular(3, 3)), call(full_rank(4, 3)), call(full_rank(2, 3, 5))],
+    "linalg_cholesky_ex": [call(definite(3, 3)), call(definite(2, 3, 3), upper=True)],
+    "_row_order": [call(literal([2, 3, 3], INT32), 4), call(literal([[1, 2], [2, 2]], INT32), 2)],
     "cholesky": [call(definite(3, 3)), call(definite(2, 3, 3), True)],
     "linalg_cholesky": [call(definite(3, 3)), call(definite(2, 3, 3), upper=True)],
     "cholesky_solve": [call(t(3, 2), regular(3, 3)), call(t(3, 2), regular(3, 3), True)],
@@ -143,7 +147,14 @@ def _cofactor(matrix: torch.Tensor) -> torch.Tensor:
     return torch.linalg.det(matrix)[..., None, None] * torch.linalg.inv(matrix).mT
 
 
+def _row_order(pivots: torch.Tensor, n: int) -> torch.Tensor:
+    """Where each column of the permutation has its one."""
+    factors = torch.zeros(*pivots.shape[:-1], n, pivots.shape[-1])
+    return torch.lu_unpack(factors, pivots)[0].argmax(-2)
+
+
 REFERENCES: dict[str, Any] = {
+    "_row_order": _row_order,
     "cofactor": _cofactor,
     "matmul_left": lambda size, right, grad: adjoint_of(lambda left: left @ right)(grad, size),
     "matmul_right": lambda left, size, grad: adjoint_of(lambda right: left @ right)(grad, size),

@@ -25,7 +25,7 @@ from samples import composites as composite_cases
 from samples import table as samples
 from samples.array_calls import CASES
 from samples.array_derivatives import concrete
-from samples.arrays import Call, Leaf, probability, t
+from samples.arrays import Call, Leaf, positive, probability, t
 
 _FIXED: dict[str, list[Any]] = {
     "aten::bitwise_not.int": [2],
@@ -52,6 +52,7 @@ _FIXED: dict[str, list[Any]] = {
     "aten::randint.low": [2, 9, [3, 4]],
     "aten::randint_like.low_dtype": [t(3, 4), 2, 9],
     "aten::bernoulli": [probability(3, 4)],
+    "aten::multinomial": [positive(3, 4), 2],
     "prim::scalar_seed": [t()],
     "prim::grad_add_select": [t(3, 4), t(3), [3, 4], 1, 2],
     "prim::grad_add_slice": [t(3, 4), t(3, 2), [3, 4], 1, 1, None, 2],

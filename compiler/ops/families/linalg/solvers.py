@@ -19,7 +19,7 @@ from .products import product
 _M = Trait.MATMUL
 
 
-def _require_matrices(name: str, array: Array, square: bool = True) -> Array:
+def require_matrices(name: str, array: Array, square: bool = True) -> Array:
     """The array itself; RuntimeError unless it holds (square) matrices of float32 or float64."""
     if array.ndim < 2 or (square and array.shape[-1] != array.shape[-2]):
         kind = "batches of square matrices" if square else "at least 2 dimensions"
@@ -39,11 +39,11 @@ def _lapack(name: str, call: Callable[..., Any], *arrays: Array) -> Any:
 
 
 def _inverse(self: Array) -> Array:
-    return np.asarray(_lapack("linalg.inv", np.linalg.inv, _require_matrices("linalg.inv", self)))
+    return np.asarray(_lapack("linalg.inv", np.linalg.inv, require_matrices("linalg.inv", self)))
 
 
 def _det(self: Array) -> Array:
-    return cast(np.linalg.det(_require_matrices("linalg.det", widen(self))), dtype_of(self))
+    return cast(np.linalg.det(require_matrices("linalg.det", widen(self))), dtype_of(self))
 
 
 def _cofactor(self: Array) -> Array:
@@ -59,7 +59,7 @@ def _cofactor(self: Array) -> Array:
 
 
 def _slogdet(self: Array) -> tuple[Array, Array]:
-    sign, logabsdet = np.linalg.slogdet(_require_matrices("linalg.slogdet", self))
+    sign, logabsdet = np.linalg.slogdet(require_matrices("linalg.slogdet", self))
     return np.asarray(sign, self.dtype), np.asarray(logabsdet, self.dtype)
 
 
@@ -74,7 +74,7 @@ def _is_vector(A: Array, B: Array) -> bool:  # noqa: N803
 
 
 def _solve(A: Array, B: Array, left: bool) -> Array:  # noqa: N803
-    _require_matrices("linalg.solve", A)
+    require_matrices("linalg.solve", A)
     vector = _is_vector(A, B)
     right = B[..., None] if vector else B
     if not left and vector:
@@ -90,7 +90,7 @@ def _solve(A: Array, B: Array, left: bool) -> Array:  # noqa: N803
 
 
 def _solve_triangular(self: Array, B: Array, upper: bool, left: bool, unitriangular: bool) -> Array:  # noqa: N803
-    _require_matrices("linalg.solve_triangular", self)
+    require_matrices("linalg.solve_triangular", self)
     _require_ranks_of_matrices("linalg.solve_triangular", B)
     matrix = np.triu(self) if upper else np.tril(self)
     if unitriangular:
@@ -110,7 +110,7 @@ def _beside(matrix: Array, right: Array) -> Array:
 
 
 def _cholesky(self: Array, upper: bool) -> Array:
-    _require_matrices("linalg.cholesky", self)
+    require_matrices("linalg.cholesky", self)
     # Only one triangle counts, as in torch.
     triangle = np.triu(self).swapaxes(-1, -2) if upper else np.tril(self)
     whole = triangle + np.tril(triangle, -1).swapaxes(-1, -2)
@@ -125,7 +125,7 @@ def _cholesky_solve(self: Array, input2: Array, upper: bool) -> Array:
 
 
 def _qr(A: Array, mode: str) -> tuple[Array, Array]:  # noqa: N803
-    _require_matrices("linalg.qr", A, square=False)
+    require_matrices("linalg.qr", A, square=False)
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(f'linalg.qr: mode must be "reduced", "complete" or "r", not {mode!r}')
     if mode == "r":
@@ -140,7 +140,7 @@ def _old_qr(self: Array, some: bool) -> tuple[Array, Array]:
 
 def _svd(A: Array, full_matrices: bool, driver: str | None) -> tuple[Array, Array, Array]:  # noqa: N803
     del driver
-    _require_matrices("linalg.svd", A, square=False)
+    require_matrices("linalg.svd", A, square=False)
     u, s, vh = _lapack("linalg.svd", lambda a: np.linalg.svd(a, full_matrices=full_matrices), A)
     return u, s, vh
 
@@ -156,7 +156,7 @@ def _old_svd(self: Array, some: bool, compute_uv: bool) -> tuple[Array, Array, A
 
 
 def _eigh(self: Array, uplo: str) -> tuple[Array, Array]:
-    _require_matrices("linalg.eigh", self)
+    require_matrices("linalg.eigh", self)
     if uplo.upper() not in ("L", "U"):
         raise RuntimeError(f'linalg.eigh: UPLO must be "L" or "U", not {uplo!r}')
     values, vectors = _lapack("linalg.eigh", lambda a: np.linalg.eigh(a, "L" if uplo.upper() == "L" else "U"), self)
@@ -168,7 +168,7 @@ def _eigvalsh(self: Array, uplo: str) -> Array:
 
 
 def _pinverse(self: Array, rcond: float) -> Array:
-    _require_matrices("pinverse", self, square=False)
+    require_matrices("pinverse", self, square=False)
     return np.asarray(np.linalg.pinv(self, rcond), self.dtype)
 
 
@@ -179,7 +179,7 @@ def _matrix_power(self: Array, n: int) -> Array:
 
 
 def _matrix_exp(self: Array) -> Array:
-    wide = _require_matrices("matrix_exp", widen(self))
+    wide = require_matrices("matrix_exp", widen(self))
     import scipy.linalg  # Imported here: it is slow to load and nothing else needs it.
 
     return cast(scipy.linalg.expm(wide), dtype_of(self)) if self.size else self
