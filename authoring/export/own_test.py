@@ -112,7 +112,9 @@ class OwnTest(ExportFacts):
         if shape.dtype.name == "bool":
             return f"torch.rand({text}) < 0.5"
         if not shape.dtype.is_floating:
-            return f"torch.randint(0, {_bound_of(value, small)}, {text}, dtype=torch.{shape.dtype})"
+            named = [size for given in self.signature.shapes for size in given.sizes if size.name != FIXED]
+            made = [*([2] if self.signature.has_batch else []), *(int(small[s.name] * s.times) for s in named)]
+            return f"torch.randint(0, {_bound_of(value, made)}, {text}, dtype=torch.{shape.dtype})"
         low, high = (float(np.min(value)), float(np.max(value))) if np.size(value) else (-1.0, 1.0)
         if low > 0 and high < 1:
             return f"torch.rand({text}, dtype=torch.float64) * 0.7 + 0.15"
@@ -121,6 +123,7 @@ class OwnTest(ExportFacts):
         return f"torch.randn({text}, dtype=torch.float64)"
 
 
-def _bound_of(value: Any, small: dict[str, int]) -> int:
-    least = min(small.values(), default=2)
+def _bound_of(value: Any, sizes: Sequence[int]) -> int:
+    """What numbers stay below that may be indices along any of the sizes."""
+    least = min(sizes, default=2)
     return max(1, min(int(np.max(value)) + 1 if np.size(value) and np.max(value) > 0 else least, least))

@@ -133,8 +133,9 @@ def _reduced_count(size: list[int], dim: int | list[int] | None) -> int:
     "_index_rank": '''
 def _index_rank(index: Tensor | None) -> int:
     """How many dimensions an index takes: a mask as many as it has."""
-    is_mask = index is not None and index.dtype in (torch.bool, torch.uint8)
-    return index.dim() if is_mask else 1
+    if index is None or index.dtype not in (torch.bool, torch.uint8):
+        return 1
+    return index.dim()
 ''',
     "_extreme_place": '''
 def _extreme_place(items: list[Any], is_largest: bool) -> int:

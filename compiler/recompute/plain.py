@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from ..autodiff.gradient import Gradient, residuals_of
 from ..ir.graph import Graph
-from ..ir.node import Value, copy_node
+from ..ir.node import Node, Value, copy_node
 from ..passes.gradients.remove_hints import remove_hints
 from ..passes.propagate_types import propagate_types
 from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..pipeline import run_recipe
+from .storage import may_hold_memory
 
 
 def takes_temporaries(gradient: Gradient) -> bool:
@@ -48,41 +49,63 @@ def with_captures(gradient: Gradient, f: Graph, df: Graph, sources: dict[Value, 
     """The Gradient of an f and a df of which the inputs behind the vjps are what `sources` says of f.
 
     `df` takes them in the place of its own; f loses the outputs beyond the real ones and gains those that are captured.
+    A list that f puts together of tensors is one of them item by item, and put together again in df: items are told
+    apart in memory, and a list of indices has places without any.
 
     Before:
-        graph f(%x : Tensor, %w : Tensor):
+        graph f(%x : Tensor, %w : Tensor, %i : Tensor):
           %s : Tensor = aten::sigmoid(%x)
           %c : int = prim::Constant[value=2]()
           %y : Tensor = aten::mul.Tensor(%s, %w)
-          return (%y, %w, %s, %c)
-        graph df(%g : Tensor, %1 : Tensor, %2 : Tensor, %3 : int):
-          %4 : Tensor = aten::mul.Tensor(%g, %1)
-          %5 : Tensor = aten::mul.Scalar(%4, %3)
-          %6 : Tensor = aten::mul.Tensor(%5, %2)
-          return (%6)
+          %n : None = prim::Constant[value=None]()
+          %l : List[Optional[Tensor]] = prim::ListConstruct(%n, %i)
+          %z : Tensor = aten::index.Tensor(%y, %l)
+          return (%z, %w, %s, %c, %l)
+        graph df(%g : Tensor, %1 : Tensor, %2 : Tensor, %3 : int, %4 : List[Optional[Tensor]]):
+          %5 : Tensor = aten::index.Tensor(%1, %4)
+          %6 : Tensor = aten::mul.Tensor(%g, %5)
+          %7 : Tensor = aten::mul.Scalar(%6, %3)
+          %8 : Tensor = aten::index.Tensor(%2, %4)
+          %9 : Tensor = aten::mul.Tensor(%7, %8)
+          return (%9)
     After:
-        graph f(%x : Tensor, %w : Tensor):
+        graph f(%x : Tensor, %w : Tensor, %i : Tensor):
           %s : Tensor = aten::sigmoid(%x)
           %y : Tensor = aten::mul.Tensor(%s, %w)
-          return (%y, %s)
-        graph df(%g : Tensor, %w : Tensor, %s : Tensor):
+          %n : None = prim::Constant[value=None]()
+          %l : List[Optional[Tensor]] = prim::ListConstruct(%n, %i)
+          %z : Tensor = aten::index.Tensor(%y, %l)
+          return (%z, %s)
+        graph df(%g : Tensor, %w : Tensor, %i : Tensor, %s : Tensor):
           %c : int = prim::Constant[value=2]()
-          %1 : Tensor = aten::mul.Tensor(%g, %w)
-          %2 : Tensor = aten::mul.Scalar(%1, %c)
-          %3 : Tensor = aten::mul.Tensor(%2, %s)
-          return (%3)
+          %n : None = prim::Constant[value=None]()
+          %l : List[Optional[Tensor]] = prim::ListConstruct(%n, %i)
+          %1 : Tensor = aten::index.Tensor(%w, %l)
+          %2 : Tensor = aten::mul.Tensor(%g, %1)
+          %3 : Tensor = aten::mul.Scalar(%2, %c)
+          %4 : Tensor = aten::index.Tensor(%s, %l)
+          %5 : Tensor = aten::mul.Tensor(%3, %4)
+          return (%5)
     """
     count = len(gradient.input_vjps)
     given = list(df.inputs)
     used = dict.fromkeys(sources[v] for v in given[count:] if v.use_count)
+    real = set(f.outputs[: gradient.num_real_outputs])
+    made, pending = set[Node](), list(used)
+    while pending:
+        value = pending.pop()
+        used[value] = None
+        if value.node not in made and _is_repeated(value, real):
+            made.add(value.node)
+            pending += value.node.inputs
     inputs = [v for v in f.inputs if v in used]
-    temporaries = [v for node in f.nodes for v in node.outputs if v in used and node.kind != "prim::Constant"]
+    temporaries = [v for node in f.nodes for v in node.outputs if v in used and node not in made]
     taken = {value: df.body.add_input(value.type, value.name_hint) for value in (*inputs, *temporaries)}
     first = df.body.param.next
     assert first is not None
-    for value in used:
-        if value.node.kind == "prim::Constant":
-            copy_node(value.node, taken, lambda node: node.insert_before(first))
+    for node in f.nodes:
+        if node in made:
+            copy_node(node, taken, lambda copied: copied.insert_before(first))
     for value in given[count:]:
         if sources[value] in taken:
             value.replace_uses_with(taken[sources[value]])
@@ -101,6 +124,13 @@ def with_captures(gradient: Gradient, f: Graph, df: Graph, sources: dict[Value, 
         tuple(outputs),
         gradient.active_outputs,
     )
+
+
+def _is_repeated(value: Value, real: Set[Value]) -> bool:
+    """Whether what gives a value stands in df as well: a constant, or a list of tensors that callers do not have."""
+    node = value.node
+    is_list = node.kind == "prim::ListConstruct" and may_hold_memory(value)
+    return node.kind == "prim::Constant" or (is_list and bool(node.inputs) and value not in real)
 
 
 def _capture(f: Graph, temporaries: Sequence[Value]) -> list[int]:

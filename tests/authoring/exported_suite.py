@@ -221,6 +221,10 @@ def indices(module: Any) -> None:
     wanted = x[..., i] * x[..., 0, i] * 2
     torch.testing.assert_close(module.picked(x, i), wanted)
     torch.testing.assert_close(module.reference(x, i), wanted)
+    short, below = x.detach().float().requires_grad_(), i - 5
+    torch.testing.assert_close(module.picked(short, below).double(), wanted, rtol=1e-4, atol=1e-5)
+    gradients = [torch.autograd.grad(f.sum(), v)[0] for f, v in ((module.picked(short, below), short), (wanted, x))]
+    torch.testing.assert_close(gradients[0].double(), gradients[1], rtol=1e-4, atol=1e-5)
 
 
 def strides(module: Any) -> None:
@@ -294,7 +298,7 @@ def main(folder: str) -> int:
         ("own test", lambda: (modules["rope"].test_gradients(), modules["rope"].test_kernels())),
         *(
             (f"own tests of {name}", lambda name=name: (modules[name].test_gradients(), modules[name].test_kernels()))
-            for name in ("named", "sized", "listed", "written", "scores", "replaced")
+            for name in ("named", "sized", "listed", "written", "scores", "met", "replaced")
         ),
     ]
     for name, check in checks:

@@ -46,6 +46,9 @@ def element_of(x, i, j):
 def gathered(x, index):
     return torch.gather(x.exp(), 1, index)
 
+def scattered(x, index, source):
+    return torch.scatter(x, 1, index, source).exp()
+
 def added(x, index, source):
     return torch.index_add(x, 0, index, source).tanh()
 
@@ -138,6 +141,13 @@ CASES: list[tuple[str, Callable[[], dict[str, Any]], Callable[[], dict[str, Any]
         lambda: {"x": _r(7, 8), "index": _i(8, 7, 3)},
         lambda: {"x": _r(3, 4), "index": _i(4, 3, 3)},
         lambda x, index: torch.gather(x.exp(), 1, index),
+    ),
+    (
+        # Few slices are part of a kernel, many are not: the text is for the sizes given.
+        "scattered",
+        lambda: {"x": _r(6, 5), "index": _i(5, 6, 1), "source": _r(6, 1)},
+        lambda: {"x": _r(6, 5), "index": _i(5, 6, 1), "source": _r(6, 1)},
+        lambda x, index, source: torch.scatter(x, 1, index, source).exp(),
     ),
     (
         "added",

@@ -8,9 +8,15 @@ import gradscript as gs
 import numpy as np
 import pytest
 from array_programs import check_fused, fused
+from gradscript.compiler.codegen.triton.module import supports
+from gradscript.compiler.fusion.fuse import fuse
 from gradscript.compiler.fusion.program import KernelStep
+from gradscript.compiler.kernel_ir.layout import Layout
 from gradscript.compiler.kernel_ir.verifier import verify_kernel
+from gradscript.compiler.ops.meta import Meta
+from gradscript.compiler.parse_ir import parse_ir
 from gradscript.compiler.shapes.propagate import ShapeError
+from gradscript.compiler.types.dtypes import FLOAT64, INT64
 from kernel_reference import run_program
 
 UNIT = gs.CompilationUnit("""
@@ -92,6 +98,27 @@ def test_subscripts_are_read_by_kernels(name: str, dtype: type) -> None:
     check_fused(SUBSCRIPTS[name], given)
     pair = fused(SUBSCRIPTS[name], given)
     assert all(isinstance(step, KernelStep) for step in pair.forward.steps)
+
+
+def test_a_backward_knows_the_places_without_an_index() -> None:
+    """Where both the forward and the backward read at an index, that is captured, rather than the list with it."""
+    unit = gs.CompilationUnit("def f(x, i):\n    return x[:, i] * x[0, i] * 2")
+    check_fused(unit.f, [X, ALONG])
+    pair = fused(unit.f, [X, ALONG])
+    assert pair.backward(pair.usual_seeds()).inputs[1:] == ("x", "i")
+
+
+def test_a_list_with_places_without_an_index_is_given_to_the_op() -> None:
+    """It is in no memory, so that a kernel that is given it could not read it."""
+    graph = parse_ir("""
+    graph f(%x : Tensor[float64, rank=2], %l : List[Optional[Tensor[int64, rank=1]]]):
+      %1 : Tensor[float64, rank=2] = aten::index.Tensor(%x, %l)
+      %2 : Tensor[float64, rank=2] = aten::exp(%1)
+      return (%2)
+    """)
+    x, i = Layout.contiguous(Meta((5, 7), FLOAT64)), Layout.contiguous(Meta((6,), INT64))
+    steps = fuse(graph, [x, [None, i]], supports).steps
+    assert [isinstance(step, KernelStep) for step in steps] == [False, True]
 
 
 @pytest.mark.parametrize("name", ["both", "apart", "of_ones"])

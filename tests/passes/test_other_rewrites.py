@@ -170,13 +170,13 @@ def test_example_of_both_halves() -> None:
 
 
 def test_example_of_captures() -> None:
-    """What `df` takes is an input of f, an output that f needs not give, a temporary and a constant."""
+    """What `df` takes is an input of f, an output that f needs not give, a temporary, a constant and a list."""
     before, after = _example(with_captures)
     f, df = (parse_ir(f"graph{text}") for text in before.split("graph")[1:])
-    gradient = Gradient(f, df, 1, (0,), (0,), (), (1, 2, 3), (True,))
+    gradient = Gradient(f, df, 1, (0,), (0,), (), (1, 2, 3, 4), (True,))
     sources = dict(zip(df.inputs[1:], residuals_of(gradient, f.inputs, f.outputs), strict=True))
     made = with_captures(gradient, f, df, sources)
-    assert made.captured_inputs == (1,) and made.captured_outputs == (1,)
+    assert made.captured_inputs == (1, 2) and made.captured_outputs == (1,)
     assert f"{made.f}{made.df}".replace("\n\n", "\n") == after
 
 

@@ -68,7 +68,8 @@ def exported_c(function: Function, values: Sequence[Any], policy: str | int | Po
         except Unsupported as problem:
             reason = NoPlan(str(problem))
         except NotASize:
-            continue
+            # What was said of other sizes is no reason.
+            reason = None
     span = reason.span if reason is not None and reason.span is not None and reason.span.source.text else None
     message = f"'{function.name}' cannot be exported as C: {reason or 'no kernels of one text serve all sizes'}"
     note = (reason.note if reason is not None else "") or NOTE
@@ -176,6 +177,8 @@ class _Driver:
     def text(self) -> str:
         program = self.programs[0]
         parameters = self._parameters(program)
+        if len({tuple(map(type, p.steps)) for p in self.programs}) > 1:
+            raise NotASize("the samples have not the same steps")
         for steps in zip(*(p.steps for p in self.programs), strict=True):
             if isinstance(steps[0], KernelStep):
                 self._kernel(steps)

@@ -6,11 +6,12 @@ has no dtype of its own, so that it is no mask beside one that is a vector. A `w
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Sequence
 
 _FOR = re.compile(r"^(\s*)for (\w+) in (?:tl\.)?range\((.*?)(?:, num_stages=\d+)?\):$")
-_CONDITION = re.compile(r"^(\s+)(\w+) = ([^=]+ (?:<|>=) [^=]+)$")
+_CONDITION = re.compile(r"^(\s+)(\w+) = (.+ (?:<|>=|==) .+)$")
 
 
 def interpretable(lines: Sequence[str], runtime: Collection[str]) -> list[str]:
@@ -19,7 +20,7 @@ def interpretable(lines: Sequence[str], runtime: Collection[str]) -> list[str]:
 
 
 def _with_masks(lines: Sequence[str]) -> list[str]:
-    """Conditions on scalars inside of loops over scalars as masks."""
+    """Conditions on scalars, as those that loops go over and what programs read at their own place, as masks."""
     found: list[str] = []
     scalars: set[str] = set()
     vectors: set[str] = set()
@@ -30,11 +31,26 @@ def _with_masks(lines: Sequence[str]) -> list[str]:
         assigned = re.match(r"^\s+(\w+) = (.*)$", line)
         if assigned is not None and ("tl.arange(" in assigned[2] or _mentions(assigned[2], vectors)):
             vectors.add(assigned[1])
+        elif assigned is not None and ("tl.program_id(" in assigned[2] or _mentions(assigned[2], scalars)):
+            scalars.add(assigned[1])
         condition = _CONDITION.match(line)
-        if condition is not None and _mentions(condition[3], scalars) and not _mentions(condition[3], vectors):
+        is_scalar = condition is not None and condition[2] in scalars and condition[2] not in vectors
+        if condition is not None and is_scalar and _compares(condition[3]):
             line = f"{condition[1]}{condition[2]} = tl.where({condition[3]}, True, False)"
         found.append(line)
     return found
+
+
+def _compares(text: str) -> bool:
+    """Whether an expression is a comparison, or several of which all hold, or any."""
+    pending: list[ast.expr] = [ast.parse(text, mode="eval").body]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.BitAnd | ast.BitOr):
+            pending += [part.left, part.right]
+        elif not isinstance(part, ast.Compare):
+            return False
+    return True
 
 
 def _with_while(lines: Sequence[str], runtime: Collection[str]) -> list[str]:

@@ -151,11 +151,13 @@ def _counted(group: Elements, indices: Value, which: int, at: ElementPlace, size
 
 def subscripts_integers(node: Node, known: KnownFacts) -> bool:
     """Whether all indices are tensors of integers that have dimensions: a mask chooses as many as it will, and a number
-    selects a view."""
+    selects a view. A list that has places without is in memory nowhere: what is in it has to be seen."""
     found, source = known.get(node.inputs[1]), known.get(node.inputs[0])
     if not isinstance(found, list) or not isinstance(source, Meta):
         return False
     given = [index for index in found if index is not None]
+    if len(given) < len(found) and node.inputs[1].node.kind != "prim::ListConstruct":
+        return False
     return bool(given) and all(isinstance(i, Meta) and i.dtype in (INT32, INT64) and i.rank > 0 for i in given)
 
 
