@@ -91,6 +91,9 @@ class Emitter:
     parameters: dict[Value, str] = field(default_factory=dict)
     outer: Emitter | None = None
     loop_types: dict[tuple[int, str], Type] = field(default_factory=dict)
+    """What a loop, by its `id`, carries for a name, where that is wider than what stands before it."""
+    sums: set[tuple[int, str]] = field(default_factory=set)
+    """Names that are numbers before a loop, by its `id`, and tensors after a round."""
     depth: int = 0
     regions: Sequence[tuple[int, int, bool]] = ()
     """Where gradients do not flow: see `grad_modes`."""

@@ -162,8 +162,11 @@ _CALLS: dict[str, Callable[[Emitter, ast.Call], Walk]] = {
 }
 
 
-def follow_length(e: Emitter, loop: Node, iteration: Iteration) -> None:
-    """Where the body changes the length of a list that the loop runs over, each round looks whether there is more."""
+def follow_length(e: Emitter, loop: Node, iteration: Iteration, before: int = 0, goes_on: Value | None = None) -> None:
+    """Where the body changes the length of a list that the loop runs over, each round looks whether there is more.
+
+    `before` is how many rounds are before the loop, `goes_on` whether they do not leave it.
+    """
     # What is written into a tensor changes the length of no list.
     targets = [n.inputs[0] for n in walk(loop.blocks[0].nodes) if n.kind == WRITE]
     written = [target for target in targets if not is_tensor(target.type)]
@@ -172,9 +175,10 @@ def follow_length(e: Emitter, loop: Node, iteration: Iteration) -> None:
     builder, (block,) = e.builder, loop.blocks
     with builder.before(loop):
         loop.set_input(0, builder.constant(FOREVER))
-        loop.set_input(1, _has_item(builder, iteration, builder.constant(0)))
+        first = _has_item(builder, iteration, builder.constant(before))
+        loop.set_input(1, first if goes_on is None else builder.op("aten::__and__.bool", goes_on, first))
     with builder.at(block):
-        following = builder.op("aten::add.int", block.inputs[0], 1)
+        following = builder.op("aten::add.int", block.inputs[0], 1 + before)
         more = _has_item(builder, iteration, following)
         block.ret.set_input(0, builder.op("aten::__and__.bool", block.outputs[0], more))
 

@@ -1,7 +1,9 @@
 """Loops: `for` and `while` → prim::Loop.
 
 The values that a body rebinds are carried through the node. A name's type may widen on the way round (None, then
-a tensor), which shows only at the end of the body: the body is then emitted again with the wider type.
+a tensor), which shows only at the end of the body: the body is then emitted again with the wider type. A number that
+becomes a tensor, as `total = 0` does in `total = total + f(x)`, is one in the first round alone: that is emitted before
+the loop, which goes on with the second.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from ...ir.node import Node, Value
 from ...spelling.overloads import Argued
 from ...types.types import BOOL, INT, NUMBERS, Type, is_tensor, unify
 from ..bindings import bound_names
-from ..emitter import Emitter, described
+from ..emitter import Emitter, described, is_constant, known_constant
 from ..exits import RESULT, Loop
 from ..expressions.conditions import emit_condition
 from ..expressions.iteration import FOREVER, follow_length, iterate
@@ -28,6 +30,8 @@ from .simple import emit_statements
 MAX_UNROLLED = 10_000
 """Rounds of loops over tuples inside each other: what is in the innermost is written out so often."""
 MAX_ATTEMPTS = 5
+FIRST_ROUND = 4
+"""As how many rounds one counts that is written out before its loop: loops inside are so in both."""
 
 
 def emit_loop(e: Emitter, node: Loop) -> Walk:
@@ -46,8 +50,9 @@ def emit_loop(e: Emitter, node: Loop) -> Walk:
         item = iteration.item(index)
         yield emit_target(e, header.target, Argued(item, header.iterable.span))
 
-    loop = yield _emit_prim_loop(e, node, iteration.length, None, start)
-    follow_length(e, loop, iteration)
+    loop, before, goes_on = yield _emit_prim_loop(e, node, iteration.length, None, start)
+    if loop is not None:
+        follow_length(e, loop, iteration, before, goes_on if before else None)
 
 
 def _emit_while(e: Emitter, node: Loop, header: ast.While) -> Walk:
@@ -67,7 +72,10 @@ RoundStart = Callable[[Emitter, Value], Walk]
 
 
 def _emit_prim_loop(e: Emitter, node: Loop, trips: Value | None, first: TruthValue | None, start: RoundStart) -> Walk:
-    """The loop node; emitted again for as long as the body widens the type of what it carries."""
+    """The loop node, None where a round before it raises; how many rounds are before it, and whether they go on.
+
+    It is emitted again for as long as the body widens the type of what it carries.
+    """
     assert trips is not None
     targets = (
         (ast.Assign(node.span, (node.header.target,), node.header.iterable, None),)
@@ -76,17 +84,78 @@ def _emit_prim_loop(e: Emitter, node: Loop, trips: Value | None, first: TruthVal
     )
     names = list(dict.fromkeys(bound_names((*targets, *node.body))))
     entry = first.value if first is not None and first.value is not None else e.at(node).constant(True)
+    before, goes_on = 0, entry
     for _ in range(MAX_ATTEMPTS):
         found = len(e.diagnostics.found)
         initial = _initial_values(e, node, names)
+        numbers = [name for name, value in initial.items() if value.type in NUMBERS and (id(node), name) in e.sums]
+        if numbers:
+            _require_a_round(e, node, trips, entry, numbers, is_counted=first is None)
+            with _written_out(e, node, FIRST_ROUND):
+                goes_on = yield _emit_first_round(e, node, start)
+            if e.frame.raised:
+                return None, before, goes_on
+            start, before = _one_later(node, start), before + 1
+            if first is None:
+                trips = _rounds_left(e, node, trips, goes_on)
+            else:
+                entry = goes_on
+            initial = _initial_values(e, node, names)
         loop = e.at(node).node("prim::Loop", [trips, entry, *initial.values()], blocks=1)
         changed = yield _emit_body(e, node, loop, initial, start, RESULT in names)
         if not changed:
             _bind_results(e, loop, dict.fromkeys(bound_names((*targets, *node.body))), list(initial))
-            return loop
+            return loop, before, goes_on
         loop.destroy()
         del e.diagnostics.found[found:]
     raise e.fail("E304", "the types of this loop's variables do not settle", node.span, "annotate them before the loop")
+
+
+def _require_a_round(
+    e: Emitter, node: Loop, trips: Value, entry: Value, numbers: Sequence[str], *, is_counted: bool
+) -> None:
+    """What is a tensor behind the loop would be a number where there is no round, or no other: that is told."""
+    e.at(node)
+    if is_counted:
+        none = e.value("aten::lt.int", node, trips, e.at(node).constant(1))
+    else:
+        none = e.value("aten::__not__.bool", node, entry)
+    branch = e.at(node).node("prim::If", [none], blocks=2)
+    told = " and ".join(map(e.told, numbers))
+    message = f"the loop ends before {told} becomes a tensor: start from one, `x.new_zeros([])`"
+    with e.builder.at(branch.blocks[0]):
+        e.at(node).op_results("prim::RaiseException", message, "RuntimeError")
+        e.builder.returns()
+    with e.builder.at(branch.blocks[1]):
+        e.builder.returns()
+
+
+def _emit_first_round(e: Emitter, node: Loop, start: RoundStart) -> Walk:
+    """The body once, before the loop; whether there is another round."""
+    yield start(e, e.at(node).constant(0))
+    yield emit_statements(e, node.body)
+    # What leaves the round may leave it for the next.
+    e.frame.left = False
+    return None if e.frame.raised else (yield _proceed(e, node))
+
+
+def _rounds_left(e: Emitter, node: Loop, trips: Value, goes_on: Value) -> Value:
+    """How many rounds are behind the first one, none where it left the loop."""
+    left = e.value("aten::sub.int", node, trips, e.at(node).constant(1))
+    if is_constant(goes_on):
+        return left if known_constant(goes_on) else e.at(node).constant(0)
+    branch = e.at(node).node("prim::If", [goes_on], [INT], blocks=2)
+    for block, count in zip(branch.blocks, (left, None), strict=True):
+        with e.builder.at(block):
+            e.builder.returns(count if count is not None else e.builder.constant(0))
+    return branch.output
+
+
+def _one_later(node: Loop, start: RoundStart) -> RoundStart:
+    def later(e: Emitter, index: Value) -> Walk:
+        yield start(e, e.value("aten::add.int", node, index, e.at(node).constant(1)))
+
+    return later
 
 
 def _initial_values(e: Emitter, node: Loop, names: Sequence[str]) -> dict[str, Value]:
@@ -165,14 +234,15 @@ def _widen(e: Emitter, node: Loop, params: dict[str, Value], results: Sequence[V
     changed = False
     for (name, param), value in zip(params.items(), results, strict=True):
         type: Type | None = unify(param.type, value.type)
-        if type is None:
+        place, adds_up = (id(node), name), param.type in NUMBERS and is_tensor(value.type)
+        if type is None and adds_up and not name.startswith("$"):
+            e.sums.add(place)
+            changed = True
+        elif type is None:
             message = f"{e.told(name)} is {described(param.type)} before the loop "
             message += f"and {described(value.type)} after a round of it"
-            adds_up = param.type in NUMBERS and is_tensor(value.type)
-            note = "start from a tensor, `x.new_zeros([])`, or add up a list: `sum(f(x) for x in xs)`"
-            note = note if adds_up else "a variable keeps one type through a loop; use two names"
-            raise e.fail("E304", message, node.span, note)
-        if type != param.type:
+            raise e.fail("E304", message, node.span, "a variable keeps one type through a loop; use two names")
+        elif type != param.type:
             e.loop_types[id(node), name] = type
             changed = True
     return changed
@@ -196,10 +266,10 @@ def _bind_results(e: Emitter, loop: Node, bound: Iterable[str], carried: Sequenc
 
 @contextmanager
 def _written_out(e: Emitter, node: Loop, times: int) -> Iterator[None]:
-    """Count the rounds of loops over tuples inside each other; too many are refused before any is emitted."""
+    """Count the rounds that are written out inside each other; too many are refused before any is emitted."""
     around = e.unrolled
     if around > 1 and around * times > MAX_UNROLLED:
-        note = "a loop over a tuple is written out: loop over lists"
+        note = "loop over lists, and start from tensors: loops over tuples are written out, and first rounds of sums"
         raise e.fail("E004", f"loops over tuples with more than {MAX_UNROLLED} rounds in all", node.span, note)
     e.unrolled = around * max(times, 1)
     try:
