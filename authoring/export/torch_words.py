@@ -183,7 +183,7 @@ def _matmul_right(left: Tensor, right_size: list[int], grad_output: Tensor) -> T
 _OWN = re.compile(
     r"_.*_adjoint|.*_adjoint|grad_.*|mm_.*|no_grads|scalar_seed|conv_input|conv_weight|seeded_.*|random_bits|uniform"
     r"|numpy_T|add_n|_all_rows|_any_row|_sorted_order|_ordered|_fill_diagonal|_given_or_detached|_grad_sum_to_size"
-    r"|_size_if_not_equal|_row_order|lu_with_infos|_float_list|_flags|_any_flag|_index_tensor|_unrecorded_views?|_without_gradient|masked_dropout"
+    r"|_size_if_not_equal|_row_order|_cholesky_factor|lu_with_infos|_float_list|_flags|_any_flag|_index_tensor|_unrecorded_views?|_without_gradient|masked_dropout"
     r"|sum_rows|sum_tensors|nonzero_numpy|functional_.*|dropout_attention|math_.*|_autocast_.*|_percent|.*_backward"
     r"|.*_with_indices|cofactor|dropout[123]d|nll_loss_nd|xlog1py|zero"
 )

@@ -62,7 +62,10 @@ def _ops() -> dict[str, tuple[Op, Any, Callable[..., Any], frozenset[str]]]:
 INTERNAL = re.compile(r"^_|^native_|^masked_dropout|^conv_(input|weight)|backward|adjoint")
 """Ops of formulas, which check less, and which torch's own do not check at all."""
 UNCHECKED_IN_TORCH = frozenset(
-    ("cholesky", "index_add", "take_along_dim", "mT", "scaled_dot_product_attention", "dropout_attention")
+    (
+        *("cholesky", "index_add", "take_along_dim", "mT", "scaled_dot_product_attention", "dropout_attention"),
+        *("lu_unpack", "functional_ctc_loss", "functional_ctc_loss.lists"),
+    )
 )
 """Ops that take in torch what has no meaning: indices beyond the end, a batch of none beside one of two."""
 

@@ -27,8 +27,15 @@ from samples.arrays import LAYOUTS
 
 pytestmark = [pytest.mark.filterwarnings("ignore")]
 needs_compiler = pytest.mark.skipif(compilers.compiler() is None, reason="needs a compiler of C")
-SHAPED = frozenset(("aten::interpolate.number", "aten::upsample_nearest1d.vec"))
+SHAPED = frozenset(
+    (
+        *("aten::interpolate.number", "aten::upsample_nearest1d.vec"),
+        *("gs::upsample_nearest.number", "gs::upsample_bilinear.number"),
+    )
+)
 """Of which a number decides on the shape of the result."""
+DRAWN = frozenset(("aten::normal.Tensor_float",))
+"""What makes numbers with each backend's own cosines of float32, whatever the dtype of the result."""
 FACTORS = (1.0, 0.93, 1.04, 0.97, 1.01, 0.99, 1.02)
 FEW = 2
 """Calls by which what varies is known, and planned for."""
@@ -55,7 +62,7 @@ OPS.load()
 TAKING = {
     op.schema.full_name: op
     for op in OPS.all()
-    if not op.has(Trait.SIDE_EFFECT) and op.schema.full_name not in SHAPED and len(op.schema.returns) == 1
+    if not op.has(Trait.SIDE_EFFECT) and op.schema.full_name not in SHAPED | DRAWN and len(op.schema.returns) == 1
 }
 NAMES = [name for name, op in TAKING.items() if _sample(op) is not None]
 

@@ -338,7 +338,7 @@ RIGID = frozenset(
     (
         *("linalg_cond", "linalg_pinv", "linalg_norm", "linalg_norm.ord_str", "linalg_matrix_norm", "norm.str"),
         *("linalg_matrix_norm.str_ord", "cov", "corrcoef", "quantile", "quantile.scalar", "msort", "pdist", "cdist"),
-        "instance_norm.functional",
+        *("instance_norm.functional", "linalg_cholesky_ex"),
     )
 )
 """Ops of which copies of one row are singular, tied or without variance."""

@@ -29,6 +29,7 @@ CASES: dict[str, list[Call]] = {
         call(regular(3, 3), t(2, 3), left=False),
     ],
     "linalg_inv_ex": _SQUARE,
+    "linalg_cholesky_ex": [call(definite(3, 3)), call(definite(2, 3, 3), upper=True)],
     "cholesky_inverse": [call(regular(3, 3)), call(regular(2, 3, 3), True)],
     "triangular_solve": [
         call(t(3, 2), regular(3, 3)),

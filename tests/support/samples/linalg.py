@@ -98,7 +98,7 @@ CASES: dict[str, list[Call]] = {
     "slogdet": _SQUARE,
     "linalg_slogdet": _SQUARE,
     "linalg_lu_factor_ex": [call(regular(3, 3)), call(full_rank(4, 3)), call(full_rank(2, 3, 5))],
-    "linalg_cholesky_ex": [call(definite(3, 3)), call(definite(2, 3, 3), upper=True)],
+    "_cholesky_factor": [call(definite(3, 3), False), call(definite(2, 3, 3), True)],
     "_row_order": [call(literal([2, 3, 3], INT32), 4), call(literal([[1, 2], [2, 2]], INT32), 2)],
     "cholesky": [call(definite(3, 3)), call(definite(2, 3, 3), True)],
     "linalg_cholesky": [call(definite(3, 3)), call(definite(2, 3, 3), upper=True)],
@@ -155,6 +155,7 @@ def _row_order(pivots: torch.Tensor, n: int) -> torch.Tensor:
 
 REFERENCES: dict[str, Any] = {
     "_row_order": _row_order,
+    "_cholesky_factor": lambda matrix, upper: torch.linalg.cholesky_ex(matrix, upper=upper),
     "cofactor": _cofactor,
     "matmul_left": lambda size, right, grad: adjoint_of(lambda left: left @ right)(grad, size),
     "matmul_right": lambda left, size, grad: adjoint_of(lambda right: left @ right)(grad, size),

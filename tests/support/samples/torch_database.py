@@ -34,6 +34,8 @@ _ORDER = {
     "einsum": "torch.einsum({1}, {0})",
 }
 """Entries that take their arguments in another order than torch's function."""
+_TAKEN = {"linalg.lstsq.grad_oriented": "[:2]"}
+"""Entries that are some of a function's results."""
 
 
 class Unspellable(Exception):
@@ -109,6 +111,7 @@ def case(op: Any, sample: Any) -> Case:
         function = _function(op.name)
         given = [*([] if function.startswith(".") else [first]), *rest, *named]
         text = f"{first if function.startswith('.') else ''}{function}({', '.join(given)})"
+    text += _TAKEN.get(name_of(op), "")
     parameters = ", ".join(speller.parameters)
     return Case(f"def f({parameters}):\n    return {text}\n", speller.values, sample)
 

@@ -40,7 +40,7 @@ def _lu_factor(A: Array, pivot: bool, check_errors: bool) -> tuple[Array, Array,
     return factors, pivots, info
 
 
-def _cholesky_factor(self: Array, upper: bool, check_errors: bool) -> tuple[Array, Array]:
+def _cholesky_factor(self: Array, upper: bool) -> tuple[Array, Array]:
     """The factor, and how many leading rows are not positive definite, 0 where all are."""
     require_matrices("linalg.cholesky", self)
     factors, info = np.zeros(self.shape, self.dtype), np.zeros(self.shape[:-2], np.int32)
@@ -48,8 +48,6 @@ def _cholesky_factor(self: Array, upper: bool, check_errors: bool) -> tuple[Arra
     for place in np.ndindex(*self.shape[:-2]):
         if self.shape[-1] > 0:
             factors[place], info[place] = potrf(self[place], lower=not upper)
-    if check_errors and info.any():
-        raise RuntimeError(f"linalg.cholesky: the leading {int(info[info > 0][0])} rows are not positive definite")
     return factors, info
 
 
@@ -90,9 +88,9 @@ declare(
     shape=_lu_shapes,
 )
 declare(
-    "aten::linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
+    "gs::_cholesky_factor(Tensor self, bool upper) -> (Tensor L, Tensor info)",
     _cholesky_factor,
-    traits=Trait.MATMUL,
+    traits=Trait.MATMUL | Trait.NONDIFFERENTIABLE,
     result=rules.results(rules.same(), rules.fixed(INT32)),
     shape=_cholesky_shapes,
 )
@@ -112,6 +110,7 @@ for _schema in (
     "linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
     "lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor",
     "linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)",
+    "linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
     "linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
     "cholesky_inverse(Tensor self, bool upper=False) -> Tensor",
     "triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False)"
