@@ -85,7 +85,8 @@ def test_each_call_draws_its_own(second: str) -> None:
     found, pullback = gs.vjp(gs.grad(unit("plain", second).both), X, 2)
     (of_x, _) = pullback(np.ones_like(X))
     assert np.any(found != 0)
-    np.testing.assert_allclose(of_x, found / X, rtol=1e-12)
+    # Two masks below 1 may be nearly equal: of their difference few digits are left.
+    np.testing.assert_allclose(of_x, found / X, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("draw", DRAWS)
