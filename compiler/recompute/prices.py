@@ -43,10 +43,11 @@ def price(problem: Problem, node: Node) -> int:
 
 def writing(problem: Problem, value: Value) -> int:
     """What each byte of a value costs besides, where it is kept: its writing, where kernels hold it in registers and
-    would not write it else. What a call of the library gives or takes is in memory anyway."""
+    would not write it else. What a call of the library gives or takes is in memory anyway. A list without elements is
+    made of nothing."""
     if not problem.in_registers:
         return 0
-    while is_alias(value.node):
+    while value.node.inputs and is_alias(value.node):
         value = value.node.inputs[0]
     if not _is_fusible(value.node):
         return 0
