@@ -79,8 +79,9 @@ class CBody(CReductions):
         first, end = self.positions.first_of(loop.axis), self.positions.end_of(loop.axis)
         is_known = first == "0" and end.isdigit() and not self.positions.has_any_size
         extent = int(end) if is_known else None
-        has_lines = self.traffic.has_lines(loop) and not stages_of(loop)
-        return blocks_of(loop, self.kernel, self.nest, extent, first == "0", has_lines)
+        of_lines = self.traffic.lanes_of_lines(loop)
+        of_lines = 0 if of_lines and stages_of(loop) else of_lines
+        return blocks_of(loop, self.kernel, self.nest, extent, first == "0", of_lines)
 
     # --- items ---
 

@@ -31,7 +31,8 @@ LANES = 64
 """Points of a block: four registers of the widest kind, of numbers of four bytes."""
 LEAST_LANES = 16
 MOST_STATEMENTS = 32
-"""Of a loop whose blocks become straight code with masks: compilers take ever longer over more of it."""
+"""Of a loop whose blocks become straight code with masks: compilers take ever longer over more of it. Of shorter blocks
+as many more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,10 @@ class Blocks:
 
 
 def blocks_of(
-    loop: AxisLoop, kernel: Kernel, nest: Nest, extent: int | None, is_row: bool, has_lines: bool
+    loop: AxisLoop, kernel: Kernel, nest: Nest, extent: int | None, is_row: bool, of_lines: int
 ) -> Blocks | None:
-    """None for a loop that is left as it is, or whose extent is not known; `has_lines` where results go by lines.
+    """None for a loop that is left as it is, or whose extent is not known; `of_lines` are points of a block at most
+    where results go by lines, 0 where they do not.
 
     What is left of a row by registers counts where rows are short; `is_row` tells them from parts of many rows.
     """
@@ -64,8 +66,10 @@ def blocks_of(
         # These have no lanes, and in a block of points other last bits than one by one.
         return None
     lanes = lanes_of(extent) if extent else LANES
+    has_lines = of_lines > 0 and (not sums or lanes <= of_lines)
+    lanes = min(lanes, of_lines) if has_lines else lanes
     is_whole = extent is not None and extent > 0 and extent % lanes == 0
-    is_brief = len(loop.body) <= MOST_STATEMENTS
+    is_brief = len(loop.body) <= MOST_STATEMENTS * LANES // lanes
     has_masks = is_brief and _has_one_size(loop, kernel, nest) and _has_neighbours(loop)
     is_odd = has_masks and is_row and (extent is None or (extent <= LANES and extent % LEAST_LANES > 0))
     has_lines = has_lines and is_brief and (is_whole or has_masks)

@@ -20,6 +20,7 @@ that is a third of all traffic. Which results are large is told by sizes, when t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from ....lang.light_dataclasses import dataclass
@@ -28,7 +29,7 @@ from ...kernel_ir.kernel import Compute, Kernel, Load, Store, Uniform
 from ...scheduling.nest import CHEAP, AxisLoop, Evaluate, Item, Put
 from ...types.open_sizes import is_open
 from ..naming import Names
-from .lanes import LANES, Blocks
+from .lanes import LANES, LEAST_LANES, Blocks
 from .positions import CPositions
 from .primitives import STORED
 
@@ -44,11 +45,13 @@ SHORTEST = 512
 FUNCTIONS = 1
 """Mathematical functions of a loop that takes no longer than memory does."""
 SIDE_BY_SIDE = 2
-"""The same of one whose blocks stay in registers: those of four are computed side by side."""
-STRIPS = 4
-"""Results of one loop that have a strip each."""
+"""The same of one whose blocks stay in registers: those of four are computed side by side. Of more a block is one."""
+STRIPS, LINES = 4, 8
+"""Results of one loop that have a strip each, and those of one whose blocks are a register."""
 AHEAD = 2048
 """Bytes beyond a block that are asked for while it is computed."""
+FEW = 3
+"""Buffers for which a processor keeps that many; of more half as much is asked for."""
 LONGEST_ROW = 1 << 16
 """Bytes of a row that is asked for as a whole; of longer ones the processor notices by itself what comes next."""
 
@@ -83,6 +86,7 @@ class Traffic:
         self._positions = positions
         self._names = names
         self._passed = passed
+        self._parts = Counter(s.buffer for s in kernel.body if isinstance(s, Store))
         self._large: dict[str, str] = {}
         self._strips: list[Strip] = []
         self._has_lines = False
@@ -108,23 +112,18 @@ class Traffic:
 
     def strips(self, loop: AxisLoop) -> list[Strip]:
         """Those of an innermost loop whose points are computed side by side."""
-        found = self._stores(loop, FUNCTIONS)
+        found = self._stores(loop, STRIPS) if _functions(loop) <= FUNCTIONS else []
         made = [self._strip(store, loop.axis) for store in found if not self._is_short(store, loop.axis)]
         self._strips += made
         if made:
             self.helpers |= {"gs_stream": None}
         return made
 
-    def _stores(self, loop: AxisLoop, functions: int) -> list[Store]:
-        """The stores of a loop to results that may be large.
-
-        A loop that computes for longer than memory takes, for it has more functions, has nothing to gain.
-        """
-        if _functions(loop) > functions:
-            return []
+    def _stores(self, loop: AxisLoop, most: int) -> list[Store]:
+        """The stores of a loop to results that may be large; none where there are too many."""
         puts = [item.statement for item in loop.body if isinstance(item, Put)]
         found = [store for store in puts if self._goes(store, loop.axis)]
-        return found if len(found) <= STRIPS else []
+        return found if len(found) <= most else []
 
     def _goes(self, store: Store, axis: str) -> bool:
         """Whether a store writes neighbours one after the other, to a result that may be large.
@@ -136,7 +135,7 @@ class Traffic:
         if store.index.axes != self._kernel.sizes.keys():
             return False
         sizes, known = self._sizes(store)
-        return bool(sizes) or self._bytes(store.buffer, known) >= LARGE
+        return bool(sizes) or self._bytes(store.buffer, known * self._parts[store.buffer]) >= LARGE
 
     def _is_short(self, store: Store, axis: str) -> bool:
         extent = self._positions.known_extent_of(axis)
@@ -168,9 +167,9 @@ class Traffic:
         )
 
     def _test(self, store: Store) -> str:
-        """Whether what a store writes in all is large."""
+        """Whether what stores write in all to a result is large, each as much as this one."""
         sizes, known = self._sizes(store)
-        return f"{' * '.join([str(self._bytes(store.buffer, known)), *sizes])} >= {LARGE}"
+        return f"{' * '.join([str(self._bytes(store.buffer, known * self._parts[store.buffer])), *sizes])} >= {LARGE}"
 
     def _told_large(self, test: str) -> str:
         """The variable that holds a test."""
@@ -196,25 +195,26 @@ class Traffic:
             after.append(f"if ({strip.is_large}) gs_stream({there}, {strip.array}, sizeof({type}) * {count});")
         return [*before, *loop, *after]
 
-    def has_lines(self, loop: AxisLoop) -> bool:
-        """Whether what a loop stores may go to memory by whole lines, as its blocks have them."""
-        found = self._stores(loop, SIDE_BY_SIDE)
-        return bool(found) and all(self._is_aligned(store, loop.axis) for store in found)
+    def lanes_of_lines(self, loop: AxisLoop) -> int:
+        """Points of a block at most by whose whole lines what a loop stores may go to memory; 0 where it may not."""
+        lanes = LANES if _functions(loop) <= SIDE_BY_SIDE else LEAST_LANES
+        found = self._stores(loop, STRIPS if lanes == LANES else LINES)
+        return lanes if found and all(self._is_aligned(store, loop.axis, lanes) for store in found) else 0
 
-    def _is_aligned(self, store: Store, axis: str) -> bool:
-        """Whether rows begin where lines of memory do, if their result does, whatever sizes are passed."""
+    def _is_aligned(self, store: Store, axis: str, lanes: int) -> bool:
+        """Whether rows and blocks begin where lines of memory do, if their result does, whatever sizes are passed."""
         size = self._kernel.buffer(store.buffer).dtype.itemsize
         extent = self._positions.known_extent_of(axis)
         others = [c for atom, c in self._positions.steps(store.index).items() if atom != AxisAtom(axis)]
         if is_open(store.index.constant) or any(map(is_open, others)):
             return False
-        starts = [*others, store.index.constant, 0 if extent is None else min(extent, LANES)]
+        starts = [*others, store.index.constant, lanes if extent is None else min(extent, lanes)]
         return all(start * size % LINE == 0 for start in starts)
 
     def lines(self, loop: AxisLoop, lanes: int) -> list[Line]:
         """The stores of a loop by way of lines."""
         found: list[Line] = []
-        for store in self._stores(loop, SIDE_BY_SIDE):
+        for store in self._stores(loop, LINES):
             pointer = self._passed[store.buffer]
             large = f"{self._test(store)} && (uintptr_t){pointer} % {LINE} == 0"
             array = self._names.take(f"{store.buffer}_line")
@@ -246,8 +246,8 @@ class Traffic:
         """Lines that ask for what the next turn along an axis reads, where a turn goes through it several times.
 
         Where it is read once the processor sees far enough ahead by itself; and where much is computed, in time. Where
-        the last loop goes in blocks, it asks block by block while it writes, or one before it that does while it
-        computes a function, for memory has nothing to do then.
+        the last loop goes in blocks, loops ask block by block: the one that computes a function, for memory has nothing
+        to do then; else each for its share, for what waits to be written takes the place of what is asked for.
         """
         loops = [item for item in items if isinstance(item, AxisLoop) and item.is_innermost]
         for loop in loops:
@@ -265,8 +265,12 @@ class Traffic:
         next_turn = f"const int64_t {after} = {self._positions.axes[turn]} + 1;"
         if blocks[id(last)] is None or any(loop.axis != last.axis for loop in loops):
             return [next_turn, *rows]
-        busiest = max((loop for loop in reversed(loops) if blocks[id(loop)] is not None), key=_functions)
-        self._fetched[id(busiest)] = [(load, {turn: after}) for load in rows.values()]
+        asking = [loop for loop in loops if blocks[id(loop)] is not None]
+        busiest = max(asking, key=_functions)
+        asking = [busiest] if _functions(busiest) else asking
+        for number, load in enumerate(rows.values()):
+            asks = asking[number * len(asking) // len(rows)]
+            self._fetched.setdefault(id(asks), []).append((load, {turn: after}))
         return [next_turn]
 
     def fetched(self, loop: AxisLoop, block: str, lanes: int, has_lines: bool) -> list[str]:
@@ -279,10 +283,11 @@ class Traffic:
         if not asked and not self._fetched:
             walked = [load for load in _loads(loop) if self._is_walked(load, loop.axis)]
             asked = [(load, {}) for load in walked if has_lines or self._is_first(load, loop)]
+        bytes_ahead = AHEAD if len({load.buffer for load, _ in asked}) <= FEW else AHEAD // 2
         lines: dict[str, None] = {}
         for load, moved in asked:
             start = self._positions.text_at(load.index, {loop.axis: block, **moved})
-            ahead = "" if moved else f" + {AHEAD // self._kernel.buffer(load.buffer).dtype.itemsize}"
+            ahead = "" if moved else f" + {bytes_ahead // self._kernel.buffer(load.buffer).dtype.itemsize}"
             lines[f"gs_fetch({self._passed[load.buffer]} + {start}{ahead}, {self._bytes(load.buffer, lanes)});"] = None
         if lines:
             self.helpers["gs_fetch"] = None

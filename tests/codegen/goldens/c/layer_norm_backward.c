@@ -32,6 +32,7 @@ int layer_norm_backward_partial(
             #pragma omp simd
             for (int k = 0; k < 64; ++k) total_1_lanes[k] = 0.0f;
             for (int64_t j_block = 0; j_block < 768; j_block += 64) {
+                gs_fetch(grad_output_ptr + 768 * c * size_r + j_block + 768 * r_next, 256);
                 #pragma omp simd
                 for (int j_lane = 0; j_lane < 64; ++j_lane) {
                     const int64_t j = j_block + j_lane;
@@ -51,7 +52,6 @@ int layer_norm_backward_partial(
             const float mean_grad = total_1 / 768.0f;
             const float mean_product = total / 768.0f;
             for (int64_t j_block = 0; j_block < 768; j_block += 64) {
-                gs_fetch(grad_output_ptr + 768 * c * size_r + j_block + 768 * r_next, 256);
                 gs_fetch(x_ptr + 768 * c * size_r + j_block + 768 * r_next, 256);
                 float grad_x_line[64] __attribute__((aligned(64)));
                 #pragma omp simd
