@@ -155,15 +155,16 @@ class Backward:
         that may be kept already, and constants, which are not."""
         forward = self.forward.graph.body
         while True:
-            lists = [v for v, _ in _uses(df) if v.node.kind == "prim::ListConstruct" and v.node.owner is forward]
-            if not lists:
+            used = {v.node for v, _ in _uses(df) if v.node.kind == "prim::ListConstruct" and v.node.owner is forward}
+            if not used:
                 return
             first = df.body.param.next
             assert first is not None
             builder = Builder(df, before=first)
             env: dict[Value, Value] = {}
-            for value in dict.fromkeys(lists):
-                copy_node(value.node, env, builder.insert)
+            # A list that another holds stands before it.
+            for node in [node for node in forward.nodes if node in used]:
+                copy_node(node, env, builder.insert)
             for node in _users(df):
                 for i, value in enumerate(node.inputs):
                     if value in env:

@@ -91,6 +91,26 @@ def f(x):
     np.testing.assert_allclose(found.data, 9 * X * X)
 
 
+def test_a_list_of_numbers_is_there_before_the_list_that_holds_it() -> None:
+    f = gs.CompilationUnit(
+        """
+def f(x):
+    rows = [[x, x], [x * 1, x * 1]]
+    some = [1]
+    first: List[List[Tensor]] = []
+    for i in some:
+        first.append(rows[i])
+    groups = [some, [0]]
+    taken: List[List[List[Tensor]]] = []
+    for group in groups:
+        taken.append([rows[i] for i in group])
+    return (taken[0][0][0] * 3).sum() + (first[0][0] * 5).sum()
+"""
+    ).f
+    verify(gs.grad(f).graph)
+    np.testing.assert_allclose(gs.grad(f)(X), np.full_like(X, 8))
+
+
 @pytest.mark.parametrize("gradient", ["[grad, grad]", "grad", "[[[grad]]]", "[[1]]"])
 def test_a_gradient_of_another_depth_is_told(gradient: str) -> None:
     backward = f"    def backward(grad):\n        return {gradient}\n"
