@@ -15,6 +15,7 @@ from ..ir.node import Node, Value, walk
 from ..types.types import CLOSURE
 from .memory import Memory
 from .places import Cell, Items, Place, Plain, Root, View, is_mutable
+from .scopes import UndecidedWrite
 from .views import ViewOpStep, ViewStep
 from .walker import Walker
 
@@ -133,8 +134,14 @@ def share(memory: Memory, place: Place, argument: Place) -> None:
 def summarize(f: Walker, callee: Callee) -> tuple[Returned, ...]:
     """Found when the function is first called by one that writes."""
     if callee.returned is None:
-        graph = _source(callee)
-        callee.returned = returned_by(f.walked(graph), graph)
+        graph, diagnostics = _source(callee), f.memory.diagnostics
+        reported = len(diagnostics.found)
+        try:
+            callee.returned = returned_by(f.walked(graph), graph)
+        except UndecidedWrite:
+            # It was walked by numbers (`numbered/`): what it returns is told where it is called, if at all.
+            del diagnostics.found[reported:]
+            callee.returned = tuple(_anything(graph, value) for value in graph.outputs if value.type != CLOSURE)
     found: tuple[Returned, ...] = callee.returned
     return found
 
@@ -171,6 +178,12 @@ def _returned(walker: Walker, value: Value, parameters: dict[Cell, int], reached
     exact = isinstance(place, Root) and not place.cell.key[1] and place.cell in parameters
     parameter = parameters[place.cell] if exact and isinstance(place, Root) else None
     return Returned(parameter, tuple(steps), shares, not (shares or others or repeats))
+
+
+def _anything(graph: Graph, value: Value) -> Returned:
+    """A result of which nothing is known."""
+    is_own = not is_mutable(value.type)
+    return Returned(None, (), () if is_own else tuple(range(len(graph.inputs))), is_own)
 
 
 def _any_of(ways: Sequence[Returned]) -> Returned:

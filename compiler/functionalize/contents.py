@@ -30,14 +30,13 @@ from .places import (
     places_in,
     type_of,
 )
-from .scopes import Scope, Write
-from .views import GET, ElementStep, FieldStep, ViewOpStep, ViewStep, by_numbers, numbered
+from .scopes import Scope, UndecidedWrite, Write
+from .views import GET, TAKE, ElementStep, FieldStep, ViewOpStep, ViewStep, by_numbers, numbered
 
 COPY_FIRST = "write into a copy, `y = x.clone()`, or make a new value: `y = x + 1`, `y = torch.add(x, 1)`"
 COPY_LIST = "write into a copy, `y = list(x)`, or make a new list: `y = x + [item]`"
 
 
-TAKE = "aten::take"
 MAX_STEPS = 16
 """How many views of each other are followed one by one."""
 
@@ -139,13 +138,14 @@ class Contents(Objects):
     def unknown(self, cell: Cell, write: Write) -> Abort:
         name = f"'{cell.name}'" if cell.name else "another value"
         instead = COPY_LIST if isinstance(cell.type, ListType) else COPY_FIRST
-        return self.diagnostics.fail(
+        self.diagnostics.report(
             "E305",
             f"{write.what} may write into {name}, which is read afterwards",
             write.span,
             "whether the two share memory is known only when it runs, or not followed here",
             instead,
         )
+        return UndecidedWrite(name)
 
     def _read(self, place: Place) -> Value:
         pending: list[View] = []

@@ -22,7 +22,7 @@ from .calls import returned_now
 from .memory import Memory
 from .places import Items, Place, Plain, is_mutable
 from .rules import after, before
-from .scopes import RoundFacts
+from .scopes import RoundFacts, UndecidedWrite
 from .walker import Endless
 
 MAX_STEPS = 60_000
@@ -38,21 +38,23 @@ def walk_function(graph: Graph, diagnostics: Diagnostics) -> Functionalizer:
     """The walk over a function, at its end.
 
     What can be told as it stands is tried first; then what a run is asked (`arguments.py`), and short loops are walked
-    round by round. What is reported is what the first walk found.
+    round by round. What is reported, and raised, is what the first walk found.
     """
     found = len(diagnostics.found)
     reported: list[Diagnostic] = []
+    first: Abort | None = None
     for way in _ways(graph):
         try:
             return _walked(graph, diagnostics, way)
         except Abort as error:
-            abort = error
+            first = first or error
             reported = reported or diagnostics.found[found:]
             del diagnostics.found[found:]
         except TooManyWays:
             break
+    assert first is not None
     diagnostics.found += reported
-    raise abort
+    raise first
 
 
 MAX_TRIES = 5
@@ -184,7 +186,9 @@ class Functionalizer:
             raise TooManyWays
         if self.steps > self.limit:
             note = "loops inside loops are walked many times: split the function, or write into fewer things"
-            raise self.memory.diagnostics.fail("E004", "the writes here take too long to follow", node.span, note)
+            message = "the writes here take too long to follow"
+            self.memory.diagnostics.report("E004", message, node.span, note)
+            raise UndecidedWrite(message)
         places = [self.places[value] for value in node.inputs]
         if before(self, node, places):
             return

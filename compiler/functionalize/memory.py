@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from ...lang.diagnostics import Abort
 from ..ir.node import Value
 from ..types.types import ListType, OptionalType
 from .contents import COPY_FIRST, COPY_LIST, Contents
@@ -26,7 +27,7 @@ from .places import (
     places_in,
     type_of,
 )
-from .scopes import Write
+from .scopes import UndecidedWrite, Write
 from .unrecorded import is_last_use, may_carry_gradient
 from .views import GET, SET, is_detaching
 
@@ -72,9 +73,9 @@ class Memory(Contents):
             verb = "writes" if exact else "may write"
             instead = COPY_LIST if isinstance(cell.type, ListType) and not cell.key[1] else COPY_FIRST
             if cell.argument:
-                raise self.diagnostics.fail(
-                    "E305", f"{write.what} {verb} into argument '{cell.argument}'", write.span, instead
-                )
+                message = f"{write.what} {verb} into argument '{cell.argument}'"
+                self.diagnostics.report("E305", message, write.span, instead)
+                raise Abort(message) if exact else UndecidedWrite(message)
             named = f"'{cell.name}'" if cell.name else "a value"
             if cell in self.captured:
                 raise self.diagnostics.fail(

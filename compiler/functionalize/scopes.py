@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ...lang.diagnostics import Abort
 from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span
 from ..ir.node import Node, Value
 from ..types.types import Type
 from .places import Cell, Content, Key, Place
+
+
+class UndecidedWrite(Abort):
+    """Reported as an error, and one that a run could decide: which of some objects is which."""
 
 
 class CellParts(NamedTuple):

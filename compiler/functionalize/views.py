@@ -23,6 +23,7 @@ WriteBack: TypeAlias = Callable[[Builder, Value, Value, Sequence[ViewArgument]],
 
 GET = "aten::__getitem__.t"
 SET = "aten::_set_item.t"
+TAKE = "aten::take"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class EquationStep:
         return builder.op("aten::einsum", self.equation, builder.list([whole], TENSOR), path=None)
 
     def write(self, builder: Builder, whole: Value, part: Value) -> Value | None:
-        return _put(builder, whole, part, self.read(builder, numbered(builder, whole)))
+        return put_by_numbers(builder, whole, part, self.read(builder, numbered(builder, whole)))
 
 
 ViewStep: TypeAlias = ViewOpStep | ElementStep | FieldStep | TypeStep | EquationStep
@@ -219,7 +220,7 @@ def _stacked(name: str) -> WriteBack:
 def by_positions(name: str) -> WriteBack:
     """Any view: see where each element was taken from."""
 
-    return lambda b, whole, part, args: _put(b, whole, part, b.op(name, numbered(b, whole), *args))
+    return lambda b, whole, part, args: put_by_numbers(b, whole, part, b.op(name, numbered(b, whole), *args))
 
 
 def numbered(b: Builder, whole: Value) -> Value:
@@ -229,7 +230,8 @@ def numbered(b: Builder, whole: Value) -> Value:
     return b.op("aten::reshape", numbers, size)
 
 
-def _put(b: Builder, whole: Value, part: Value, positions: Value) -> Value:
+def put_by_numbers(b: Builder, whole: Value, part: Value, positions: Value) -> Value:
+    """The whole once a part was written: `positions` are the numbers of its elements there."""
     everything = b.constant([-1])
     index = b.list([b.op("aten::reshape", positions, everything)], OptionalType(TENSOR))
     flat = b.op("aten::reshape", whole, everything)
@@ -304,7 +306,7 @@ WRITERS: dict[str, WriteBack | None] = {
 """Every op whose result is surely a view of its first argument. None: torch refuses a write into it."""
 
 POSSIBLE_WRITERS: dict[str, WriteBack] = {
-    "aten::take": lambda b, whole, part, args: _put(b, whole, part, args[0]),
+    "aten::take": lambda b, whole, part, args: put_by_numbers(b, whole, part, args[0]),
     "aten::index.Tensor": lambda b, whole, part, args: b.op("aten::index_put", whole, args[0], part),
 }
 """Ops whose result is a view for some arguments (`arguments.py`), and the inverse that it then has."""

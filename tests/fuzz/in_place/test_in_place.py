@@ -1,6 +1,7 @@
 """Random programs that write in place, as Python runs them with torch and as they are compiled.
 
-What torch runs is compiled and equal, or refused by name (E305); nothing else happens. `PYTHONPATH=tests/support python
+What torch runs is compiled and equal, or refused by name (E305, and what may be an argument, when it runs); nothing
+else happens. `PYTHONPATH=tests/support python
 tests/fuzz/in_place/test_in_place.py 0 20000` runs more of them and prints what became of them; `rebinds` behind the
 numbers has blocks bind names anew to what shares memory, and `nested` has lists of lists (`nested_list_programs.py`),
 with `given` of lengths that nobody knows. `grown` has lists that elements make longer (`grown_list_programs.py`). With
@@ -56,9 +57,10 @@ def test_what_lists_of_lists_hold_is_moved_and_written() -> None:
     assert found["refused"] <= 2 * REFUSED_AT_MOST * found["equal"]
 
 
-def test_lists_of_unknown_lengths_are_not_misread() -> None:
-    """Of these many are refused: what an index means is known only when it runs."""
-    assert outcomes(range(some(160)), "nested", "given")["equal"] >= some(160) // 10
+def test_what_lists_of_unknown_lengths_hold_is_moved_and_written() -> None:
+    """What an index means is known only when it runs."""
+    found = outcomes(range(some(160)), "nested", "given")
+    assert found["refused"] <= REFUSED_AT_MOST * found["equal"]
 
 
 def test_what_elements_make_longer_is_written() -> None:
@@ -179,8 +181,8 @@ def program(x, w, given: List[List[Tensor]]):
 def f(x, w):
     return program(x, w, [[x * 1, w * 2], [w * 1, x * 3]])
 """
-    assert outcome(text.format(write="pass")) == "equal"
-    assert outcome(text.format(write="n[-1][1].mul_(0.25)")).startswith("refused: a change of the list")
+    for write in ("pass", "n[-1][1].mul_(0.25)"):
+        assert outcome(text.format(write=write)) == "equal"
 
 
 def test_an_element_of_one_of_two_lists_is_what_it_was_before_the_list_changed() -> None:
@@ -380,8 +382,8 @@ def test_what_one_side_of_a_branch_binds_grows_afterwards(count: int) -> None:
     assert outcome(branches(count)) == "equal"
 
 
-def test_too_many_ways_through_a_function_are_not_walked() -> None:
-    assert outcome(branches(60)).startswith("refused: ")
+def test_where_too_many_ways_lead_through_a_function_its_objects_are_numbered() -> None:
+    assert outcome(branches(20)) == "equal"
 
 
 @pytest.mark.parametrize("put", ["l.append(p)", "l.insert(0, p)", "l[-1] = p"])
