@@ -39,8 +39,9 @@ LANES = 256
 """Columns that are reduced side by side."""
 WALKED = 4096
 """Columns that are accumulated side by side while whole rows are read."""
-TILE = 64
-"""Side of a tile of operands that lie across each other: what both sides touch stays in the first cache."""
+TILE, ACROSS = 64, 128
+"""Sides of a tile of operands that lie across each other: a row of each is some lines of memory, all of them stay in
+the second cache. The side along those that lie across is longer, for each of its rows is a page of its own."""
 MOST_KEPT = 1 << 18
 """Bytes of an array of what would else be computed again along a row: no more than the second cache holds."""
 MOST_ACCUMULATED = 1 << 21
@@ -127,9 +128,9 @@ def _pointwise(kernel: Kernel, axes: tuple[Axis, ...]) -> CpuSchedule:
     across = _axis_across(kernel)
     if across is not None:
         others = tuple(ProgramAxis(a.name) for a in outer if a != across)
-        tiles = ProgramAxis(across.name, TILE), ProgramAxis(last.name, TILE)
-        # Points side by side are best read side by side: what is computed of them costs more than to scatter results.
-        inner = max(across, last, key=lambda axis: _reads_along(kernel, axis))
+        tiles = ProgramAxis(across.name, ACROSS), ProgramAxis(last.name, TILE)
+        # Results are best written in whole lines: to turn what is read over costs less than to scatter them.
+        inner = max(across, last, key=lambda axis: _moves_along(kernel, axis))
         return CpuSchedule((*others, *tiles), (last.name if inner is across else across.name, inner.name))
     if not outer or last.size > BLOCK:
         return CpuSchedule((*(ProgramAxis(a.name) for a in outer), ProgramAxis(last.name, BLOCK)), (last.name,))
@@ -157,9 +158,11 @@ def _axis_across(kernel: Kernel) -> Axis | None:
     return found[0] if len(found) == 1 and last.size >= TILE // 2 else None
 
 
-def _reads_along(kernel: Kernel, axis: Axis) -> int:
-    """How many operands have neighbours along an axis."""
-    return sum(isinstance(s, Load) and abs(s.index.coefficient(axis.name)) == 1 for s in kernel.body)
+def _moves_along(kernel: Kernel, axis: Axis) -> tuple[int, int]:
+    """How many results, and then how many operands, have neighbours along an axis."""
+    along = [s for s in kernel.body if isinstance(s, Load | Store) and abs(s.index.coefficient(axis.name)) == 1]
+    results = sum(isinstance(s, Store) for s in along)
+    return results, len(along) - results
 
 
 def program_counts(kernel: Kernel, schedule: CpuSchedule) -> list[int]:

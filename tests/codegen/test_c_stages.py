@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import gradscript as gs
 import numpy as np
@@ -107,12 +108,17 @@ def test_what_lies_apart_is_brought_together_once() -> None:
     """Each stage would go through its gaps anew, and what is written apart is no vector."""
     unit = gs.CompilationUnit(SOURCE)
     x = np.empty((64, 2048), np.float32)
-    for view in (x[:, ::2], x.T):
-        (info,) = unit.f.kernels(view, np.empty(view.shape, np.float32)).forward
-        loops = [loop.split("}")[0] for loop in _text(info.kernel).split("for (")[1:]]
-        moving = [loop for loop in loops if "_ptr[" in loop]
-        assert moving and not any("gs_" in loop for loop in moving)
-        assert len(moving) == len(set(re.findall(r"\w+_ptr\[", "".join(moving))))
+    text = _text_of_view(unit, x[:, ::2])
+    moving = [loop for loop in (loop.split("}")[0] for loop in text.split("for (")[1:]) if "_ptr[" in loop]
+    assert moving and not any("gs_" in loop for loop in moving)
+    assert len(moving) == len(set(re.findall(r"\w+_ptr\[", "".join(moving))))
+    text = _text_of_view(unit, x.T)
+    assert text.count("gs_turn_over_32(x_tile, ") == 1 and "x_ptr[" not in text
+
+
+def _text_of_view(unit: gs.CompilationUnit, view: Any) -> str:
+    (info,) = unit.f.kernels(view, np.empty(view.shape, np.float32)).forward
+    return _text(info.kernel)
 
 
 @pytest.mark.skipif(compiler() is None, reason="no compiler of C")

@@ -42,6 +42,8 @@ class CBody(CReductions):
         super().__init__(kernel, nest, names, positions, passed)
         self._staged = self._at_once = 0
         self.gathers = Gathers(kernel, positions, names, passed, self._elements)
+        self.tiled = self.gathers.tiles(positions.schedule)
+        """The lines before and behind the loops of a tile."""
         loops = [item for item in items_of(nest.items) if isinstance(item, AxisLoop)]
         self.blocks = {id(loop): self._blocks_of(loop) for loop in loops}
         self._leave_unlike(loops)
@@ -81,7 +83,7 @@ class CBody(CReductions):
         extent = int(end) if is_known else None
         of_lines = self.traffic.lanes_of_lines(loop)
         of_lines = 0 if of_lines and stages_of(loop) else of_lines
-        return blocks_of(loop, self.kernel, self.nest, extent, first == "0", of_lines)
+        return blocks_of(loop, self.kernel, self.nest, extent, first == "0", of_lines, self.gathers.placed)
 
     # --- items ---
 

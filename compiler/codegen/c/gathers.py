@@ -3,9 +3,7 @@
     for (i …) {
         if (i == begin || i % 32 == 0) {                      two lines of memory hold elements of 32 rows
             const int64_t i_far = gs_least(i - i % 32 + 32, size_i);
-            for (j …)
-                for (int64_t i_near = i; i_near < i_far; ++i_near)
-                    x_rows[1088 * (i_near % 32) + j] = x_ptr[i_near + j * size_i];
+            gs_turn_over_32(x_rows + 1088 * (i % 32), 1088, x_ptr + i, size_i, 1024, i_far - i);
         }
         for (j …) … x_rows[1088 * (i % 32) + j] …
     }
@@ -27,6 +25,7 @@ from ..naming import Names
 from .expressions import INDENT
 from .positions import CPositions
 from .primitives import STORED
+from .turning import SIZES
 
 ROOM = 64
 """Points behind each row: the widest vector of bytes. And rows a power of two apart would have one place in a cache."""
@@ -113,18 +112,36 @@ class Gathers:
         length = points + ROOM
         array = self._array(load.buffer, "rows", rows * length)
         row, position = self._positions.axes[turn], self._positions.axes[axis]
-        self._elements[id(load)] = f"{array}[{length} * ({row} % {rows}) + {position}]"
-        there = self._positions.text_at(load.index, {turn: near})
         first, stop = self._positions.first_of(axis), self._positions.end_of(axis)
+        at = position if first == "0" else f"{position} - {first}"
+        self._elements[id(load)] = f"{array}[{length} * ({row} % {rows}) + {at}]"
         self.helpers["gs_least"] = None
+        helper = self._helper(load.buffer)
+        if helper:
+            start = self._positions.text_at(load.index, {axis: first})
+            to, of = f"{array} + {length} * ({row} % {rows})", f"{self._passed[load.buffer]} + {start}"
+            step, count = self._positions.step(load.index, axis), stop if first == "0" else f"{stop} - {first}"
+            moved = [f"{helper}({to}, {length}, {of}, {step}, {count}, {far} - {row});"]
+        else:
+            there = self._positions.text_at(load.index, {turn: near})
+            moved = [
+                f"for (int64_t {position} = {first}; {position} < {stop}; ++{position})",
+                f"{INDENT}for (int64_t {near} = {row}; {near} < {far}; ++{near})",
+                f"{INDENT * 2}{array}[{length} * ({near} % {rows}) + {at}] = {self._passed[load.buffer]}[{there}];",
+            ]
         return [
             f"if (@begins{row} % {rows} == 0) {{",
             f"{INDENT}const int64_t {far} = gs_least({row} - {row} % {rows} + {rows}, {end});",
-            f"{INDENT}for (int64_t {position} = {first}; {position} < {stop}; ++{position})",
-            f"{INDENT * 2}for (int64_t {near} = {row}; {near} < {far}; ++{near})",
-            f"{INDENT * 3}{array}[{length} * ({near} % {rows}) + {position}] = {self._passed[load.buffer]}[{there}];",
+            *(INDENT + line for line in moved),
             "}",
         ]
+
+    def _helper(self, buffer: str) -> str:
+        """The function that turns elements of a buffer over; nothing where it goes one by one."""
+        size = self._kernel.buffer(buffer).dtype.itemsize
+        name = f"gs_turn_over_{8 * size}" if size in SIZES else ""
+        self.helpers |= {name: None} if name else {}
+        return name
 
     def tiles(self, schedule: CpuSchedule) -> tuple[list[str], list[str]]:
         """The lines before and behind the loops of a tile whose sides both are blocks."""
@@ -159,6 +176,14 @@ class Gathers:
         here = f"{array}[{side} * ({one} - {one_first}) + {other} - {other_first}]"
         self._elements[id(statement)] = here
         self.placed.add(id(statement))
+        helper = self._helper(statement.buffer)
+        if helper:
+            start = self._positions.text_at(statement.index, {outer: one_first, inner: other_first})
+            there, step = f"{self._passed[statement.buffer]} + {start}", self._positions.step(statement.index, inner)
+            ones, others = f"{one_end} - {one_first}", f"{other_end} - {other_first}"
+            if isinstance(statement, Load):
+                return [f"{helper}({array}, {side}, {there}, {step}, {others}, {ones});"]
+            return [f"{helper}({there}, {step}, {array}, {side}, {ones}, {others});"]
         there = f"{self._passed[statement.buffer]}[{self._positions.text(statement.index, {}).text}]"
         to, of = (here, there) if isinstance(statement, Load) else (there, here)
         return [

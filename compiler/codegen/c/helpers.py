@@ -6,6 +6,7 @@ import re
 
 from ...types.dtypes import DTYPES, FLOAT64, DType
 from .primitives import TYPES, suffix
+from .turning import TURNING
 from .typed_helpers import OF_FLOATS, OF_INTEGERS
 
 INLINE = "static inline __attribute__((always_inline))"
@@ -364,8 +365,9 @@ _NAME = re.compile(r"\bgs_\w+")
 
 def text_of(name: str) -> str | None:
     """The text of a helper; None for one that stands elsewhere, a mathematical function."""
-    if name in _PLAIN:
-        return _written(_PLAIN[name], "", "")
+    plain = _PLAIN.get(name) or TURNING.get(name)
+    if plain is not None:
+        return _written(plain, "", "")
     primitive, _, ending = name.removeprefix("gs_").rpartition("_")
     dtype = next((d for d in DTYPES if not d.is_half and suffix(d) == ending), None)
     if dtype is None:

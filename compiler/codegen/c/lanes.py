@@ -19,6 +19,8 @@ length of a row is known when it is compiled, nor on how wide the machine is.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ....lang.light_dataclasses import dataclass
 from ...kernel_ir.kernel import Definition, Kernel, Load, Operand, Store
 from ...kernel_ir.statements import used_names
@@ -50,10 +52,16 @@ class Blocks:
 
 
 def blocks_of(
-    loop: AxisLoop, kernel: Kernel, nest: Nest, extent: int | None, is_row: bool, of_lines: int
+    loop: AxisLoop,
+    kernel: Kernel,
+    nest: Nest,
+    extent: int | None,
+    is_row: bool,
+    of_lines: int,
+    placed: Collection[int] = (),
 ) -> Blocks | None:
     """None for a loop that is left as it is, or whose extent is not known; `of_lines` are points of a block at most
-    where results go by lines, 0 where they do not.
+    where results go by lines, 0 where they do not; `placed`, by their identity, loads and stores that go by an array.
 
     What is left of a row by registers counts where rows are short; `is_row` tells them from parts of many rows.
     """
@@ -70,7 +78,7 @@ def blocks_of(
     lanes = min(lanes, of_lines) if has_lines else lanes
     is_whole = extent is not None and extent > 0 and extent % lanes == 0
     is_brief = len(loop.body) <= MOST_STATEMENTS * LANES // lanes
-    has_masks = is_brief and _has_one_size(loop, kernel, nest) and _has_neighbours(loop)
+    has_masks = is_brief and _has_one_size(loop, kernel, nest) and _has_neighbours(loop, placed)
     is_odd = has_masks and is_row and (extent is None or (extent <= LANES and extent % LEAST_LANES > 0))
     has_lines = has_lines and is_brief and (is_whole or has_masks)
     if others and (sums or extent is None or not is_odd):
@@ -85,10 +93,11 @@ def lanes_of(extent: int) -> int:
     return LANES if extent > LANES // 2 else max(next_power(extent), LEAST_LANES)
 
 
-def _has_neighbours(loop: AxisLoop) -> bool:
+def _has_neighbours(loop: AxisLoop, placed: Collection[int]) -> bool:
     """Whether what a loop moves lies side by side along its axis: gcc has no masks for gaps, nor for what goes back."""
     moved = [item.statement for item in loop.body if isinstance(item, Evaluate | Put)]
-    indices = [statement.index for statement in moved if isinstance(statement, Load | Store)]
+    there = [s for s in moved if isinstance(s, Load | Store) and id(s) not in placed]
+    indices = [statement.index for statement in there]
     return all(loop.axis not in index.axes or index.coefficient(loop.axis) == 1 for index in indices)
 
 

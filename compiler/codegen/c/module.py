@@ -171,7 +171,7 @@ class _Function:
     def emit(self) -> CFunction:
         programs = self.schedule.programs
         turn = programs[-1].axis if programs and not programs[-1].block else ""
-        before, behind = self.body.gathers.tiles(self.schedule)
+        before, behind = self.body.tiled
         if turn:
             begins = f"{self._counter()} == begin || "
             before += self.body.gathers.rows(self.items, turn, self.positions.size_of(turn), begins)

@@ -33,7 +33,7 @@ class CPositions:
         self._sizes = kernel.sizes
         self._open = open_sizes(kernel)
         self._dynamic = {axis.name: axis.size for axis in kernel.axes if axis.dynamic}
-        self._schedule = schedule
+        self.schedule = schedule
         self._ends = ends
         self._size_parameters = sizes
         self._names = names
@@ -67,6 +67,13 @@ class CPositions:
         """The numbers by which an index grows along each axis, times sizes that are passed."""
         found = strides(index, self._dynamic)
         return {atom: found.get(atom, (coefficient, ()))[0] for coefficient, atom in index.terms}
+
+    def step(self, index: Index, axis: str) -> str:
+        """By how much an index grows with the position along an axis."""
+        number, sizes = strides(index, self._dynamic).get(AxisAtom(axis), (index.coefficient(axis), ()))
+        factors = [] if abs(number) == 1 and sizes else [self.number(abs(number))]
+        text = " * ".join([*factors, *(self._size_parameters[name] for name in sizes)])
+        return f"-{text}" if number < 0 else text
 
     def text_at(self, index: Index, moved: Mapping[str, str]) -> str:
         """An index of axes alone, where some of them are at other positions."""
@@ -135,11 +142,11 @@ class CPositions:
     # --- loops ---
 
     def first_of(self, axis: str) -> str:
-        return f"{self.axes[axis]}_first" if self._schedule.block_of(axis) else "0"
+        return f"{self.axes[axis]}_first" if self.schedule.block_of(axis) else "0"
 
     def end_of(self, axis: str) -> str:
         """The end of the loop along an axis."""
-        if self._schedule.block_of(axis):
+        if self.schedule.block_of(axis):
             return f"{self.axes[axis]}_end"
         if axis in self._ends:
             self.helpers["gs_least"] = None
@@ -160,7 +167,7 @@ class CPositions:
 
     def extent_of(self, axis: str) -> int:
         """Points of an axis that an array has to have room for: a whole block where the size is passed."""
-        block = self._schedule.block_of(axis)
+        block = self.schedule.block_of(axis)
         if block and axis in self._dynamic:
             return block
         return min(block or self._sizes[axis], max(self._sizes[axis], 1))
@@ -187,7 +194,7 @@ class CPositions:
 
     def known_extent_of(self, axis: str) -> int | None:
         """Points of an axis that a program goes through at most; None where that is passed."""
-        if axis in self._dynamic and not self._schedule.block_of(axis):
+        if axis in self._dynamic and not self.schedule.block_of(axis):
             return None
         extent = self.extent_of(axis)
         return None if is_open(extent) else extent
@@ -197,7 +204,7 @@ class CPositions:
         index = ""
         for axis in axes:
             position = self.axes[axis]
-            if self._schedule.block_of(axis):
+            if self.schedule.block_of(axis):
                 position = f"{position} - {self.first_of(axis)}"
             if index:
                 inner = f"({index})" if "-" in index or "+" in index else index

@@ -84,11 +84,19 @@ def test_threads_begin_between_the_rows_that_share_lines() -> None:
 
 
 def test_each_line_of_memory_is_read_once() -> None:
-    """By row, what lies across is in an array of so many rows; by tile, so is what is written across."""
+    """By row, what lies across is in an array of so many rows, by tile in one of its own; results are written along."""
     x = np.zeros((64, 96), np.float32).T
     normed, gated = (gs.CompilationUnit(UNIT)[name] for name in ("normed", "gated"))
     text = normed.kernels(x, np.zeros(64, np.float32)).c.forward
-    assert text.count("x_ptr[") == 1
-    assert "x_rows[" in text
+    assert "x_ptr[" not in text and "gs_turn_over_32(x_rows" in text and "x_rows[" in text
     text = gated.kernels(x, np.zeros(64, np.float32)).c.forward
-    assert text.count("_tile[") >= 2
+    assert "x_ptr[" not in text and "gs_turn_over_32(x_tile" in text and "x_tile[" in text
+    assert "result_tile" not in text
+
+
+def test_what_lies_in_a_tile_has_neighbours_there() -> None:
+    """So that results of a loop over it go to memory by whole lines."""
+    f = gs.CompilationUnit("def f(x, y):\n    return x * y + torch.exp(x)\n").f
+    x = np.zeros((2048, 1024), np.float32)
+    text = f.kernels(np.zeros((1024, 2048), np.float32).T, x).c.forward
+    assert "gs_put(" in text and "gs_fetch(y_ptr" in text
