@@ -37,13 +37,19 @@ from .planning.assemble import Split
 from .planning.planner import plan_program
 from .planning.reductions import reduction_of
 from .planning.roles import Supports
+from .planning.stacked import is_short_product
 from .planning.tiles import Tiles
 from .program import Passed, Program, Ref
 from .rebase import capture_bases
 from .refusals import require_accepted
 from .rewrites.added_products import add_to_products
+from .rewrites.factors_of_sums import take_factors_out
+from .rewrites.few_largest import find_few_largest
 from .rewrites.join_slices import join_slices
 from .rewrites.numbers_first import put_numbers_first
+from .rewrites.outer_variances import sum_variances_at_once
+from .rewrites.short_products import write_short_products
+from .rewrites.stacked_sums import spread_over_stacked_sums
 from .rewrites.sums_of_parts import sum_parts
 from .rewrites.thin_products import thin_products
 from .rewrites.turn_back import turn_back
@@ -71,10 +77,13 @@ def is_free_in_kernel(node: Node) -> bool:
 
 
 def held_in_tiles(graph: Graph, known: Mapping[Value, Any]) -> Callable[[Node], bool]:
-    """Which nodes reduce what a program holds as a tile: to reduce it again costs a kernel no memory traffic."""
+    """Which nodes reduce what a program holds as a tile, or add up few products: to do it again costs no memory
+    traffic."""
     found = {node.output: reduction_of(node, known) for node in graph.nodes if len(node.outputs) == 1}
-    tiles = Tiles(graph, {value: reduction for value, reduction in found.items() if reduction is not None}, known)
-    return lambda node: len(node.outputs) == 1 and tiles.holds(node.output)
+    reductions = {value: reduction for value, reduction in found.items() if reduction is not None}
+    tiles = Tiles(graph, reductions, known)
+    short = {value for value, reduction in reductions.items() if is_short_product(reduction, known)}
+    return lambda node: len(node.outputs) == 1 and (node.output in short or tiles.holds(node.output))
 
 
 KERNEL_POLICY = Policy("min_cut", predicate=is_free_in_kernel, in_registers=True, holds=held_in_tiles)
@@ -235,7 +244,8 @@ def _gradient(
     """The Gradient, and whether its graphs tell all about second derivatives. `sure` says that the backward is planned
     for gradients that are there, where it takes one alone."""
     copied = graph.plain_copy()
-    _to_parts(copied, metas, decompose_for_kernels, keep_pairs=True)
+    known = _to_parts(copied, metas, decompose_for_kernels, keep_pairs=True)
+    write_short_products(copied, known)
     rounds = _rounds(copied, metas, policy)
     gradient = differentiate(copied, requires_grad, temporaries=False, rounds=rounds, is_asked=sure)
     tells_all = not passes_own_backwards(copied, gradient)
@@ -352,7 +362,11 @@ def _planned(
     require_straight(graph, known)
     known = _to_parts(graph, metas, decompose_for_target(wide=supports(WIDE_MOMENTS, FLOAT64)), known=known)
     is_turned = 0 < real < len(graph.outputs) and turn_back(graph, known, real)
-    if thin_products(graph, known, supports) | join_slices(graph, known) | sum_parts(graph, known) | is_turned:
+    if write_short_products(graph, known) | find_few_largest(graph, known):
+        known = settle_for_kernels(graph, metas)
+    is_changed = thin_products(graph, known, supports) | join_slices(graph, known) | sum_parts(graph, known) | is_turned
+    is_changed |= sum_variances_at_once(graph, known, supports) | take_factors_out(graph, known)
+    if is_changed | spread_over_stacked_sums(graph, known):
         known = settle_for_kernels(graph, metas)
     # What open floats decided is decided; kernels are given what they are.
     known = {value: without_open_floats(found) for value, found in known.items()}

@@ -21,8 +21,13 @@ from gradscript.compiler.fusion.decompose import decompose, decompose_for_kernel
 from gradscript.compiler.fusion.groups import Parts, create_fusion_groups
 from gradscript.compiler.fusion.refusals import keep_refusing
 from gradscript.compiler.fusion.rewrites.added_products import add_to_products
+from gradscript.compiler.fusion.rewrites.factors_of_sums import take_factors_out
+from gradscript.compiler.fusion.rewrites.few_largest import find_few_largest
 from gradscript.compiler.fusion.rewrites.join_slices import join_slices
 from gradscript.compiler.fusion.rewrites.numbers_first import put_numbers_first
+from gradscript.compiler.fusion.rewrites.outer_variances import sum_variances_at_once
+from gradscript.compiler.fusion.rewrites.short_products import write_short_products
+from gradscript.compiler.fusion.rewrites.stacked_sums import spread_over_stacked_sums
 from gradscript.compiler.fusion.rewrites.sums_of_parts import sum_parts
 from gradscript.compiler.fusion.rewrites.thin_products import thin_products
 from gradscript.compiler.fusion.rewrites.turn_back import turn_back
@@ -79,6 +84,30 @@ def _thin_products(graph: Graph) -> None:
     assert thin_products(graph, propagate_shapes(graph, metas), lambda primitive, dtype: True)
 
 
+def _sum_variances_at_once(graph: Graph) -> None:
+    assert sum_variances_at_once(graph, propagate_shapes(graph, [_float(40_000, 3)]), lambda primitive, dtype: True)
+    eliminate_dead_code(graph)
+
+
+def _take_factors_out(graph: Graph) -> None:
+    assert take_factors_out(graph, propagate_shapes(graph, [_float(40_000, 3), _float(40_000, 3)]))
+    eliminate_dead_code(graph)
+
+
+def _write_short_products(graph: Graph) -> None:
+    assert write_short_products(graph, propagate_shapes(graph, [_float(64, 4, 4), _float(64, 4, 32)]))
+
+
+def _find_few_largest(graph: Graph) -> None:
+    assert find_few_largest(graph, propagate_shapes(graph, [_float(3, 5)]))
+    eliminate_dead_code(graph)
+
+
+def _spread_over_stacked_sums(graph: Graph) -> None:
+    assert spread_over_stacked_sums(graph, propagate_shapes(graph, [_float(3, 5), _float(3, 5), _float(3, 1)]))
+    eliminate_dead_code(graph)
+
+
 def _add_to_products(graph: Graph) -> None:
     known = dict(propagate_shapes(graph, [_float(3, 5), _float(3, 4), _float(4, 5)]))
     assert add_to_products(graph, known, lambda primitive, dtype: True)
@@ -122,6 +151,11 @@ REWRITES: tuple[tuple[Callable[..., Any], Callable[[Graph], Any]], ...] = (
     (sum_parts, _sum_parts),
     (thin_products, _thin_products),
     (add_to_products, _add_to_products),
+    (sum_variances_at_once, _sum_variances_at_once),
+    (take_factors_out, _take_factors_out),
+    (write_short_products, _write_short_products),
+    (find_few_largest, _find_few_largest),
+    (spread_over_stacked_sums, _spread_over_stacked_sums),
     (place_by_size, place_by_size),
     (put_numbers_first, put_numbers_first),
     (turn_back, _turn_back),

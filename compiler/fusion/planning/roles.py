@@ -45,7 +45,8 @@ class NodeRoles:
                 raise Unfusable(why_left(node, known), node.span)
             reduction = reduction_of(node, known)
             if reduction is not None:
-                found = part_by_part(uniform.reduced(node.output, reduction), known, self._memory.rules)
+                reduced = uniform.reduced(node.output, reduction)
+                found = part_by_part(node.output, reduced, known, self._memory.rules)
                 self._memory.reductions[node.output] = found
                 continue
             rule = element_rule(node, known, supports)

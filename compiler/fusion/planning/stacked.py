@@ -5,7 +5,11 @@
     %3 : float32[n, d] = aten::sum(%2, [0])
 
 As a reduction of programs' own it would be a kernel that reads each part from memory, and what rows are reduced to
-besides would be in another.
+besides would be in another. So it is with a short product of matrices of which a part is needed beside the whole:
+
+    %2 : float32[n, 4, d] = aten::sum(%1, [1])
+    %3 : float32[n, 1, d] = aten::slice(%2, 1, 0, 1)           each element of %4 adds up two sums of products
+    %4 : float32[n, 4, d] = aten::sub(%2, %3)
 """
 
 from __future__ import annotations
@@ -17,44 +21,79 @@ from ....lang.light_dataclasses import replace
 from ...ir.node import Node, Value
 from ...ops.dims import wrap_dim
 from ...ops.meta import Meta
+from ...ops.registry import OPS, Trait
 from ...scheduling.row_parts import COMBINED
 from ..elements.joins import stack
 from ..elements.pointwise import cast_element, pointwise_element, same_element
+from ..elements.reads import one_hot
 from ..elements.rule import ElementReader
 from .reductions import Reduction
 
+MOST_FOLLOWED = 8
+"""Values that are looked at to find out whether one is needed elsewhere."""
+_PARTS = ("aten::slice.Tensor", "aten::select.int")
 MOST_STACKED = 8
 """That are stacked: each is computed in the text of the kernel."""
 
 
-def part_by_part(reduction: Reduction, known: Mapping[Value, Any], rules: Mapping[Node, ElementReader]) -> Reduction:
-    """The reduction over what is left where the only dimension that it goes over is one of few parts that are stacked
-    in the same kernel."""
+def part_by_part(
+    value: Value, reduction: Reduction, known: Mapping[Value, Any], rules: Mapping[Node, ElementReader]
+) -> Reduction:
+    """The reduction over what is left where the only dimension that it goes over is one of few parts: that are stacked
+    in the same kernel, or of products whose sum is needed along with that of another place."""
     if len(reduction.dims) != 1 or reduction.combine not in COMBINED:
         return reduction
     (dim,) = reduction.dims
     size = known[reduction.operand].shape[dim]
-    if type(size) is not int or size > MOST_STACKED or not _is_stacked(reduction.operand, dim, known, rules):
+    if type(size) is not int or size > MOST_STACKED:
         return reduction
-    return replace(reduction, dims=(), stacked=(dim,))
+    is_written_out = _is_stacked(reduction.operand, dim, known, rules) or (
+        is_short_product(reduction, known) and _is_needed_elsewhere(value, known)
+    )
+    return replace(reduction, dims=(), stacked=(dim,)) if is_written_out else reduction
+
+
+def is_short_product(reduction: Reduction, known: Mapping[Value, Any]) -> bool:
+    """Whether few products of elements are added up, each of what lacks a dimension of the other: a product of small
+    matrices."""
+    value = reduction.operand
+    node, shape = value.node, known[value].shape
+    if node.kind != "aten::mul.Tensor" or reduction.combine != "sum" or len(reduction.dims) != 1:
+        return False
+    (dim,) = reduction.dims
+    factors = [meta for v in node.inputs if isinstance(meta := known.get(v), Meta) and meta.rank == len(shape)]
+    if type(shape[dim]) is not int or shape[dim] > MOST_STACKED or len(factors) != 2:
+        return False
+    return all(meta.shape != shape and meta.shape[dim] != 1 for meta in factors)
+
+
+def _is_needed_elsewhere(value: Value, known: Mapping[Value, Any]) -> bool:
+    """Whether elements of a value, or of what follows from it element by element, are needed at another place."""
+    pending = [value]
+    for found in pending:
+        for use in found.uses if len(pending) <= MOST_FOLLOWED else ():
+            if use.user.kind in _PARTS:
+                return True
+            if OPS.has(use.user.schema, Trait.POINTWISE) and known.get(use.user.output) == known[value]:
+                pending.append(use.user.output)
+    return False
 
 
 def _is_stacked(value: Value, dim: int, known: Mapping[Value, Any], rules: Mapping[Node, ElementReader]) -> bool:
     """Whether elements follow, element by element, from what was stacked along a dimension, and from nothing else that
-    varies along it."""
-    rank = known[value].rank
-    pending, seen, found = [value], {value}, False
+    varies along it; classes may have one of their own behind it."""
+    pending, seen, found = [(value, known[value].rank - dim)], {value}, False
     while pending:
-        value = pending.pop()
+        value, back = pending.pop()
         meta, rule = known.get(value), rules.get(value.node)
-        if not isinstance(meta, Meta) or meta.rank - rank + dim < 0 or meta.shape[meta.rank - rank + dim] == 1:
+        if not isinstance(meta, Meta) or meta.rank < back or meta.shape[meta.rank - back] == 1:
             continue
-        if rule is stack and wrap_dim(known[value.node.inputs[1]], meta.rank) == meta.rank - rank + dim:
+        if rule is stack and wrap_dim(known[value.node.inputs[1]], meta.rank) == meta.rank - back:
             found = True
-        elif rule in (pointwise_element, cast_element, same_element):
+        elif rule in (pointwise_element, cast_element, same_element) or (rule is one_hot and back > 1):
             new = [v for v in value.node.inputs if v not in seen]
             seen.update(new)
-            pending += new
+            pending += [(v, back - 1 if rule is one_hot else back) for v in new]
         else:
             return False
     return found

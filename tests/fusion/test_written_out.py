@@ -1,0 +1,178 @@
+"""Short products, the few largest of rows, and variances of columns, as kernels have them."""
+
+from __future__ import annotations
+
+import gradscript as gs
+import numpy as np
+import pytest
+from array_programs import assert_close, check_fused, fused, run_fused
+from gradscript.compiler.fusion.program import ExternStep, Program
+
+
+def draw(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).normal(size=shape)
+
+
+def of(body: str, names: str) -> gs.Function:
+    return gs.CompilationUnit(f"def f({names}):\n    {body}\n").f
+
+
+def library_of(program: Program) -> list[str]:
+    return [step.node.kind for step in program.steps if isinstance(step, ExternStep) and not step.is_view]
+
+
+def moved(body: str, names: str, *shapes: tuple[int, ...]) -> tuple[float, float]:
+    """Bytes of both passes over the least there could be; none by the library."""
+    listing = of(body, names).kernels(*[np.zeros(shape, np.float32) for shape in shapes])
+    assert not listing.library
+    passes = zip((listing.forward, listing.backward), listing.least_bytes, strict=True)
+    forward, backward = (sum(k.bytes_read + k.bytes_written for k in kernels) / least for kernels, least in passes)
+    return forward, backward
+
+
+# --- short products ---
+
+
+@pytest.mark.parametrize(
+    ("body", "shapes"),
+    [
+        ("return torch.einsum('nij,njd->nid', x, y)", [(64, 4, 3), (64, 3, 16)]),
+        ("return torch.einsum('nkd,nkj->njd', x, y)", [(64, 3, 16), (64, 3, 2)]),
+        ("return torch.einsum('nd,njd->nj', x, y)", [(64, 17), (64, 2, 17)]),
+        ("return torch.einsum('nj,njd->dn', x, y)", [(64, 2), (64, 2, 16)]),
+        ("return torch.einsum('...ij,...jd', x, y)", [(8, 8, 2, 3), (8, 8, 3, 16)]),
+        ("return torch.einsum('nij,njde->nide', x, y).sum(3)", [(64, 4, 3), (64, 3, 4, 5)]),
+        ("return torch.tanh(x @ y)", [(8, 8, 2, 3), (8, 8, 3, 16)]),
+        ("return torch.bmm(x, y) * 2", [(64, 2, 20), (64, 20, 3)]),
+        ("p = x @ y\n    return p - p[:, :1]", [(64, 4, 4), (64, 4, 16)]),
+        ("p = y + x @ y\n    return p * p[:, 2:3] + p.flip([1])", [(64, 4, 4), (64, 4, 16)]),
+    ],
+)
+def test_products_of_many_small_matrices_are_in_kernels(body: str, shapes: list[tuple[int, ...]]) -> None:
+    function, values = of(body, "x, y"), [draw(*shape) for shape in shapes]
+    check_fused(function, values)
+    pair = fused(function, values)
+    assert not library_of(pair.forward) + library_of(pair.backward(pair.usual_seeds()))
+
+
+@pytest.mark.parametrize(
+    ("body", "shapes"),
+    [
+        ("return x @ y", [(63, 4, 3), (63, 3, 16)]),
+        ("return x @ y", [(64, 9, 3), (64, 3, 16)]),
+        ("return x @ y", [(64, 4, 3), (64, 3, 15)]),
+        ("return x @ y", [(4, 3), (64, 3, 16)]),
+        ("return x @ y", [(64, 9, 20), (64, 20, 3)]),
+    ],
+)
+def test_other_products_are_the_librarys(body: str, shapes: list[tuple[int, ...]]) -> None:
+    function, values = of(body, "x, y"), [draw(*shape) for shape in shapes]
+    check_fused(function, values)
+    assert library_of(fused(function, values).forward)
+
+
+def test_products_of_halves_are_summed_before_they_are_rounded() -> None:
+    x, y = draw(64, 2, 4).astype(np.float16), draw(64, 4, 16).astype(np.float16)
+    pair = fused(function := of("return x @ y", "x, y"), [x, y])
+    (found,), _, _ = run_fused(pair, [x, y], [np.ones((64, 2, 16), np.float16)])
+    assert not library_of(pair.forward)
+    np.testing.assert_array_equal(found, (x.astype(np.float64) @ y.astype(np.float64)).astype(np.float16))
+    assert function(x, y).dtype == np.float16
+
+
+@pytest.mark.parametrize(
+    ("body", "names", "shapes", "bounds"),
+    [
+        ("return torch.einsum('nij,njd->nid', x, y)", "x, y", [(4096, 4, 4), (4096, 4, 1024)], (1.01, 1.4)),
+        ("return torch.einsum('nj,njd->nd', x, y)", "x, y", [(4096, 4), (4096, 4, 1024)], (1.01, 1.01)),
+        (
+            "p = torch.einsum('nkd,nkj->njd', x, y)\n    return p + (z[:, None] - p[:, 0:1])",
+            *("x, y, z", [(4096, 4, 1024), (4096, 4, 4), (4096, 1024)], (1.01, 1.6)),
+        ),
+    ],
+)
+def test_mixed_streams_move_little_more_than_they_are(
+    body: str, names: str, shapes: list[tuple[int, ...]], bounds: tuple[float, float]
+) -> None:
+    forward, backward = moved(body, names, *shapes)
+    assert forward < bounds[0] and backward < bounds[1]
+
+
+# --- the few largest ---
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_the_few_largest_of_rows_are_found_by_kernels(count: int) -> None:
+    function = of(
+        f"v, i = torch.softmax(x, -1).topk({count}, -1)\n    return v / v.sum(-1, keepdim=True), i.to(x.dtype)", "x"
+    )
+    check_fused(function, [draw(6, 5)])
+    assert library_of(fused(function, [draw(6, 5)]).forward) == []
+
+
+def test_equal_elements_infinities_and_nan_are_found_in_the_order_of_the_op() -> None:
+    nan, inf = float("nan"), float("inf")
+    x = np.array(
+        [[1, 2, 2, 1, 2], [-inf, -inf, -inf, -inf, -inf], [nan, 1, nan, inf, -inf], [0.0, -0.0, -inf, inf, inf]]
+    )
+    function = of("return x.topk(4)", "x")
+    pair = fused(function, [x])
+    assert not library_of(pair.forward)
+    found, _, _ = run_fused(pair, [x], [np.ones((4, 4)), None])
+    for have, want in zip(found, function(x), strict=True):
+        np.testing.assert_array_equal(have, want)
+
+
+def test_what_routes_tokens_moves_what_is_routed() -> None:
+    body = "v, i = torch.softmax(x, -1).topk(2, -1)\n    return v / v.sum(-1, keepdim=True), i"
+    assert max(moved(body, "x", (4096, 64))) < 1.1
+    body = "p = torch.softmax(x, -1)\n    mask = F.one_hot(p.topk(2, -1)[1], 64).sum(1).to(p.dtype)\n"
+    assert max(moved(f"{body}    return (mask.mean(0) * p.mean(0)).sum()", "x", (4096, 64))) < 1.15
+
+
+@pytest.mark.parametrize(
+    "body", ["x.topk(9)[0]", "x.topk(2, 0)[0]", "x.topk(2, largest=False)[0]", "x.half().topk(2)[0]"]
+)
+def test_what_else_is_asked_for_is_the_librarys(body: str) -> None:
+    assert library_of(fused(of(f"return {body}", "x"), [draw(12, 12)]).forward) == ["aten::topk"]
+
+
+# --- variances of columns ---
+
+OF_COLUMNS = "centered = x - x.mean(0)\n    return "
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "(centered * centered).sum(0)",
+        "centered.square().mean(0, keepdim=True)",
+        "centered * torch.rsqrt((centered ** 2).mean(0) + 1e-5) * w",
+        "torch.relu(1 - torch.sqrt(x.var(0) + 1e-4)).mean() + (x * w).square().mean()",
+        "x.std([0, 1]) * w",
+    ],
+)
+def test_variances_of_columns_are_right(result: str) -> None:
+    check_fused(of(OF_COLUMNS + result, "x, w"), [draw(70, 3) + 5, draw(3)])
+
+
+def test_variances_of_columns_take_one_pass() -> None:
+    assert moved(f"{OF_COLUMNS}centered.square().mean(0)", "x", (4096, 512))[0] < 1.1
+    norm = f"{OF_COLUMNS}centered * torch.rsqrt(centered.square().mean(0) + 1e-5) * w"
+    forward, backward = moved(norm, "x, w", (4096, 512), (512,))
+    assert forward < 1.6 and backward < 1.8
+    assert moved("return x.var() + 0 * w.sum()", "x, w", (4096, 1024), (1,))[0] < 1.1
+
+
+@pytest.mark.parametrize("first", [0.0, 1e4, 60.0, float("inf"), float("nan")])
+def test_variances_of_columns_keep_their_digits(first: float) -> None:
+    """The first element may be the one that is far off."""
+    x = (draw(4000, 2) + 1e4).astype(np.float32)
+    x[0, 0] += np.float32(first)
+    x[:, 1] = 7.25
+    function = of(f"{OF_COLUMNS}centered.square().mean(0)", "x")
+    (found,), _, _ = run_fused(fused(function, [x]), [x], [np.ones(2, np.float32)])
+    assert found[1] == 0
+    with np.errstate(invalid="ignore"):
+        want = x.astype(np.float64)[:, 0].var()
+    assert_close(found[0], want, 3e-6)
