@@ -134,12 +134,12 @@ def _length(f: Walker, node: Node, places: Sequence[Place]) -> bool:
     return True
 
 
-def _least(f: Walker, node: Node, places: Sequence[Place]) -> bool:
-    """The lesser of two lengths that are known."""
+def _one_of_two(f: Walker, node: Node, places: Sequence[Place]) -> bool:
+    """The lesser or the greater of two lengths that are known."""
     numbers = [argument_of(f.memory.read(place)) for place in places]
     if not all(isinstance(number, int) for number in numbers):
         return False
-    f.places[node.output] = Plain(f.builder.constant(min(numbers)))
+    f.places[node.output] = Plain(f.builder.constant((min if node.kind == "prim::min.int" else max)(numbers)))
     return True
 
 
@@ -183,7 +183,8 @@ _BEFORE: dict[str, Callable[[Walker, Node, Sequence[Place]], bool]] = {
     "aten::len.t": _length,
     "aten::__is__": _is_none,
     "aten::__isnot__": _is_none,
-    "prim::min.int": _least,
+    "prim::min.int": _one_of_two,
+    "prim::max.int": _one_of_two,
 }
 
 

@@ -8,10 +8,14 @@ from ....lang import ast
 from ....lang.light_dataclasses import replace
 from ....lang.trampoline import Walk
 from ...ir.node import Value
-from ...types.types import INT, NONE, OptionalType
+from ...spelling.overloads import Argued
+from ...types.types import INT, NONE, ListType, OptionalType, is_subtype
 from ..annotations import dotted_name
 from ..emitter import Emitter, Evaluated, described
+from ..expected import take_type
+from ..resolve import emit_resolved
 from ..scopes import Sliced
+from ..stores import emit_write
 
 
 def plain_subscript(e: Emitter, node: ast.Subscript) -> ast.Subscript:
@@ -59,6 +63,36 @@ def _of_call(e: Emitter, node: ast.Call) -> ast.Slice:
 def emit_slice_call(e: Emitter, node: ast.Call) -> Walk:
     yield from ()
     raise e.fail("E301", "a slice stands outside a subscript", node.span, "write `x[slice(1, 3)]`, or `x[1:3]`")
+
+
+def emit_list_slice(e: Emitter, target: ast.Subscript, base: Value, source: Argued | None) -> Walk:
+    """`l[a:b] = items`, and `del l[a:b]` without any: what stands in front, the items, and what stands behind."""
+    node = target.index
+    assert isinstance(node, ast.Slice)
+    what = "an assignment to" if source is not None else "deleting"
+    if node.step is not None:
+        note = "write into the elements one by one, or build a new list"
+        raise e.fail("E102", f"{what} a slice of a list with a step", target.span, note)
+    if source is not None and not isinstance(source.value.type, ListType):
+        note = "a slice takes the elements of a list: `l[1:2] = [x]`"
+        raise e.fail("E301", f"a slice of a list becomes {described(source.value.type)}", source.span, note)
+    lower, upper, _ = yield emit_bounds(e, node)
+    if isinstance(lower.type, OptionalType) or isinstance(upper.type, OptionalType):
+        raise e.fail("E301", f"{what} a slice whose bounds may be None", target.span, "test them with `is not None`")
+    first = e.builder.constant(0) if lower.type == NONE else lower
+    nothing, one = e.builder.constant(None), e.builder.constant(1)
+    front = e.value("aten::slice.t", target, base, nothing, first, one)
+    replaced = e.value("aten::slice.t", target, base, nothing, upper, one)
+    lengths = [e.value("aten::len.t", target, part) for part in (front, replaced)]
+    behind = e.value("aten::slice.t", target, base, e.value("prim::max.int", target, *lengths), nothing, one)
+    if source is not None:
+        take_type(source.value, base.type)
+        arguments = [Argued(front, target.span), source]
+        front = emit_resolved(e, target, "add", arguments, "an assignment to a slice")
+    new = e.value("aten::add.t", target, front, behind)
+    if not is_subtype(new.type, base.type):
+        raise e.fail("E301", f"a slice of {described(base.type)} becomes one of {new.type}", target.span)
+    emit_write(e, target.span, base, new, "an assignment to a slice" if source is not None else "`del`")
 
 
 def emit_bounds(e: Emitter, node: ast.Slice) -> Walk:

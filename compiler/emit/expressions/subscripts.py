@@ -36,7 +36,7 @@ from ..emitter import Emitter, described
 from ..expected import take_element
 from ..resolve import emit_resolved
 from ..stores import emit_overwrite, emit_update, emit_write
-from .slices import emit_bounds, plain_subscript
+from .slices import emit_bounds, emit_list_slice, plain_subscript
 from .tuples import emit_item
 
 _TENSOR_SLICE = "aten::slice.Tensor"
@@ -249,7 +249,8 @@ def _update_list(e: Emitter, target: ast.Subscript, base: Value, update: Update,
 
 def _store_list(e: Emitter, target: ast.Subscript, base: Value, source: Argued) -> Walk:
     if isinstance(target.index, ast.Slice):
-        raise e.fail("E102", "an assignment to a slice of a list", target.span, "build a new list with `+`")
+        yield emit_list_slice(e, target, base, source)
+        return
     index = yield e.expression(target.index)
     take_element(source.value, base)
     arguments = [Argued(base, target.value.span), Argued(index, target.index.span), source]

@@ -19,7 +19,7 @@ from ..expected import annotated, take_elements, take_type, want_elements
 from ..expressions.conditions import emit_condition
 from ..expressions.generators import given_as_list
 from ..expressions.operators import emit_binary
-from ..expressions.slices import bind_slice, is_slice
+from ..expressions.slices import bind_slice, emit_list_slice, is_slice, plain_subscript
 from ..expressions.strings import emit_str
 from ..expressions.subscripts import emit_subscript_update
 from ..expressions.targets import emit_target
@@ -120,9 +120,12 @@ def emit_delete(e: Emitter, node: ast.Delete) -> Walk:
             e.frame.bind(target.id, DELETED)
             continue
         base = yield e.expression(target.value)
-        if not isinstance(base.type, ListType) or isinstance(target.index, ast.Slice):
-            note = "delete elements of a list one by one, or join the parts that stay: `l[:1] + l[3:]`"
-            raise e.fail("E102", "only names and single elements of lists are deleted", target.span, note)
+        if not isinstance(base.type, ListType):
+            raise e.fail("E102", "only names and elements of lists are deleted", target.span, "join what stays")
+        target = plain_subscript(e, target)
+        if isinstance(target.index, ast.Slice):
+            yield emit_list_slice(e, target, base, None)
+            continue
         pop = ast.Attribute(target.span, target.value, "pop", target.span)
         yield e.expression(ast.Call(target.span, pop, (target.index,), ()))
 
