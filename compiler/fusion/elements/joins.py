@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from ....lang.trampoline import Walk
-from ...ir.node import Node, Value
+from ...ir.node import PARAM, Node, Value
 from ...kernel_ir.index import Index, constant
 from ...kernel_ir.kernel import Condition, KernelConstant, Operand
 from ...ops.dims import slice_bounds, wrap_dim
 from ...types.dtypes import BOOL, DType
 from .body import register_dtype
-from .rule import ElementPlace, Elements, KnownFacts, LoadGuards, as_dtype
+from .rule import ElementPlace, Elements, Incompatible, KnownFacts, LoadGuards, as_dtype
 from .views import of_list
+
+MOST_JOINED = 16
+"""Tensors that are put together where their elements are needed: each is looked for in each position, so that work and
+text grow with the square of their number. More are put together in memory."""
 
 
 def cat(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
-    """The first tensor whose part has not ended yet; each is read within its own part only."""
+    """The first tensor whose part has not ended yet; each is read within its own part only. Many are stored, and read
+    by the kernels that follow."""
+    if joins_many(node, group.known):
+        raise Incompatible
     rank = group.known[node.output].rank
     dim = wrap_dim(group.known[node.inputs[1]], rank)
     wanted = group.known[node.output].dtype
@@ -41,6 +48,24 @@ def stack(group: Elements, node: Node, which: int, place: ElementPlace, guards: 
         operand = yield of_list(group, node.inputs[0], number, inner, within)
         parts.append((number + 1, as_dtype(group, operand, register_dtype(found.dtype), wanted)))
     return _chosen(group, place[dim], parts, wanted)
+
+
+def joins_many(node: Node, known: KnownFacts) -> bool:
+    return len(known[node.inputs[0]]) > MOST_JOINED
+
+
+def stacks_few(node: Node, known: KnownFacts) -> bool:
+    return not joins_many(node, known)
+
+
+def joins_few_or_computed(node: Node, known: KnownFacts) -> bool:
+    """What kernels compute they store where it belongs, however many there are."""
+    parts = node.inputs[0].node
+    return stacks_few(node, known) or (
+        parts.kind == "prim::ListConstruct"
+        and all(part.node.kind != PARAM for part in parts.inputs)
+        and len({found.dtype for found in known[node.inputs[0]]}) == 1
+    )
 
 
 def _chosen(group: Elements, index: Index, parts: list[tuple[int, Operand]], dtype: DType) -> Operand:

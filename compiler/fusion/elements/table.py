@@ -23,11 +23,13 @@ from .joins import (
     add_n,
     adds_one_dtype,
     cat,
+    joins_few_or_computed,
     padded_element,
     pads_with_constant,
     select_scatter,
     slice_scatter,
     stack,
+    stacks_few,
     triangle,
 )
 from .pointwise import add_gradients, cast_element, materialized, pointwise_element, pointwise_fits, same_element
@@ -148,6 +150,8 @@ _RULES_OF_KINDS: dict[str, ElementReader] = {
 _CHECKS: dict[ElementReader, Callable[[Node, KnownFacts], bool]] = {
     padded_element: pads_with_constant,
     add_n: adds_one_dtype,
+    cat: joins_few_or_computed,
+    stack: stacks_few,
     **dict.fromkeys((gathered_element, index_select, embedding), reads_by_integers),
     subscripted: subscripts_integers,
     scattered: scatters_few,

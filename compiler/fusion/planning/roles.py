@@ -14,6 +14,7 @@ from ...ir.rewrite import CONSTANT
 from ...ops.meta import Meta, is_known
 from ...types.dtypes import DType
 from ...types.types import NUMBERS, is_tensor
+from ..elements.joins import cat, joins_many
 from ..elements.table import element_rule, suits_rule
 from ..straight import Unfusable, why_left
 from .placement import MemoryPlacement
@@ -72,7 +73,8 @@ class NodeRoles:
         known, shared = self._memory.known, self._stored_from(nodes)
         # Beyond the last of all nothing is asked for: without an op of the library there is none.
         kept = far_reaching(nodes, known, self._is_drawn, is_worth) if far_off < len(nodes) else set[Node]()
-        return kept | far_reaching(nodes, known, self._is_drawn, shared.__contains__, MOST_READ_AGAIN)
+        joined = {node for node, rule in self._memory.rules.items() if rule is cat and joins_many(node, known)}
+        return kept | joined | far_reaching(nodes, known, self._is_drawn, shared.__contains__, MOST_READ_AGAIN)
 
     def _stored_from(self, nodes: Sequence[Node]) -> set[Node]:
         """Nodes with one tensor from which more is stored, reduced or passed on than one value."""
