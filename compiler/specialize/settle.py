@@ -148,7 +148,7 @@ def _write(graph: Graph, known: Mapping[Value, Any], all_defined: bool) -> bool:
         elif node.kind == "prim::grad_zeros":
             changed |= _make_zeros(node, known.get(node.output))
         elif node.kind == "prim::no_grads":
-            changed |= _make_undefined(node, known.get(node.output))
+            changed |= all_defined and _make_undefined(node, known.get(node.output))
         elif node.kind == "prim::grad_list":
             changed |= all_defined and _fill(node, [known.get(value, UNKNOWN) for value in node.inputs])
         elif node.kind == "prim::AutogradAdd" and isinstance(known.get(node.output), list):
@@ -208,7 +208,8 @@ def _make_zeros(node: Node, known: Any) -> bool:
 
 
 def _make_undefined(node: Node, known: Any) -> bool:
-    """Undefined gradients of tensors, one by one; not in a loop, where each round would make as many as there are."""
+    """Undefined gradients of tensors, one by one; not in a loop, where each round would make as many as there are: nor
+    in the body of one that is settled by itself, whose gradients may all be undefined."""
     if not isinstance(known, list) or not is_tensor_list(node.output.type) or _is_in_rounds(node):
         return False
     builder = Builder.in_front_of(node)

@@ -7,6 +7,7 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
+from gradscript.compiler.ops.families.language import control
 from gradscript.compiler.ops.registry import OPS
 from gradscript.runtime.plans.build import build_plan
 from gradscript.runtime.plans.interpreter import run_plan
@@ -110,6 +111,30 @@ def test_the_work_of_a_round_does_not_grow(name: str, road: str) -> None:
     assert not {"aten::select_scatter", "prim::no_grads"}.intersection(kind for kind, _ in rounds)
     written = [function is WRITES[kind] for kind, function in rounds if kind in WRITES]
     assert written and all(written)
+
+
+@pytest.mark.parametrize("body", ["x.sum()", "(x * xs[0]).sum()"])
+def test_a_long_list_is_summed_element_by_element_in_c(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round of a loop whose body is planned by itself adds to one element, and not to as many as there are."""
+    torch = pytest.importorskip("torch")
+    source = (
+        f"def f(xs: List[Tensor]):\n    s = torch.zeros([])\n    for x in xs:\n        s = s + {body}\n    return s\n"
+    )
+    function = gs.CompilationUnit(source).f
+    counted = [0]
+    added = control.added_gradients
+
+    def counting(*given: Any) -> Any:
+        counted[0] += 1
+        return added(*given)
+
+    xs = [torch.ones(2, requires_grad=True) for _ in range(1100)]
+    with gs.settings.backend("c"):
+        value = function(xs)
+        monkeypatch.setattr(control, "added_gradients", counting)
+        value.backward()
+    assert counted[0] <= 4 * len(xs)
+    torch.testing.assert_close(xs[5].grad, torch.ones(2))
 
 
 def inside_loop(node: Any) -> bool:
