@@ -19,8 +19,9 @@ from ..spelling.overloads import Resolver
 from ..types.types import CLOSURE, Type, excess_of, strip_optional
 from .annotations import dotted_name
 from .exits import MAX_DEPTH, too_deep
+from .last_rounds import value_of_last_round
 from .outside import Environment, Outside, OutsideConstant
-from .scopes import UNBOUND_LOCAL, Frame, Refined, UnusableName
+from .scopes import UNBOUND_LOCAL, Frame, LastRound, Refined, UnusableName
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -109,6 +110,8 @@ class Emitter:
     """Empty lists of which nothing has said yet what they hold: `l = []`."""
     dtypes: set[Value] = field(default_factory=set)
     """Numbers that stand for a dtype that the source names: `torch.float32`."""
+    unsettled: set[Value] = field(default_factory=set)
+    """What branches give for names that a path which leaves a round does not assign."""
     falls_off: bool = False
     """Whether some path comes to the end of a function that returns a value on others."""
 
@@ -195,6 +198,11 @@ class Emitter:
             return binding
         if isinstance(binding, Refined):
             return self._unwrap(name, binding)
+        if isinstance(binding, LastRound):
+            self.builder.current_span = span
+            value = value_of_last_round(self.builder, self.frame, binding, self.told(name))
+            self.frame.refinements[name] = value
+            return value
         if (binding is None or binding is UNBOUND_LOCAL) and self.is_open_closure(name):
             raise self.fail("E404", f"closure '{name}' refers to itself", span, "a closure cannot be recursive")
         if binding is None:

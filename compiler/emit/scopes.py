@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...lang.light_dataclasses import dataclass, field
-from ..ir.node import Block, Value
+from ..ir.node import Block, Node, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,17 @@ class Refined:
     block: Block
 
 
-Binding = Value | UnusableName | Refined
+@dataclass(frozen=True, eq=False, slots=True)
+class LastRound:
+    """A name that has a value if `loop` had a round: what is `given` at the end of its body, there by a loop inside
+    where it is a LastRound itself. `carried` holds what the loop gives, once that was asked for: see `last_rounds`."""
+
+    loop: Node
+    given: Value | LastRound
+    carried: list[Value] = field(default_factory=list)
+
+
+Binding = Value | UnusableName | Refined | LastRound
 
 
 @dataclass(slots=True)
@@ -51,6 +61,8 @@ class Frame:
     """In a function's first frame: every name that the function assigns anywhere, hence local in Python."""
     raised: bool = False
     """Whether every path through it raises, so that what it bound matters no more."""
+    had_round: set[Node] = field(default_factory=set)
+    """Loops that did not come to an end without a round, or an error has been raised."""
     left: bool = False
     """Whether every path through it has left by `return`, `break` or `continue`: what follows in it is dead."""
 
@@ -71,6 +83,16 @@ class Frame:
     def bind(self, name: str, binding: Binding) -> None:
         self.bindings[name] = binding
         self.refinements.pop(name, None)
+
+    def first_asks_for_a_round(self, loop: Node) -> bool:
+        """Whether nothing here or outside has asked yet that a loop had a round; from now on something has."""
+        frame: Frame | None = self
+        while frame is not None:
+            if loop in frame.had_round:
+                return False
+            frame = frame.parent
+        self.had_round.add(loop)
+        return True
 
     def names(self) -> Iterator[str]:
         """Every name bound here or outside, for suggestions."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from ....lang.source import Span
 from ....lang.trampoline import Walk
@@ -76,14 +76,17 @@ def _value_in(e: Emitter, name: str, frame: Frame, block: Block, span: Span) -> 
 
 
 def _add_joined_output(
-    e: Emitter, branch: Node, name: str, type: Type, values: Iterable[Value | None], leaves: Iterable[bool]
+    e: Emitter, branch: Node, name: str, type: Type, values: Sequence[Value | None], raised: Sequence[bool]
 ) -> None:
-    for block, value, left in zip(branch.blocks, values, leaves, strict=True):
-        if value is None or left:
+    for block, value, raises in zip(branch.blocks, values, raised, strict=True):
+        if value is None or raises:
             with e.builder.at(block):
                 value = e.builder.uninitialized(type)
         block.ret.add_input(value)
-    e.bind(name, branch.add_output(type, name.lstrip("$").partition(".")[0]))
+    output = branch.add_output(type, name.lstrip("$").partition(".")[0])
+    if any(v in e.unsettled if v is not None else not raises for v, raises in zip(values, raised, strict=True)):
+        e.unsettled.add(output)
+    e.bind(name, output)
 
 
 def _why_undefined(name: str, frames: list[Frame]) -> UnusableName:

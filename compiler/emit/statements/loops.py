@@ -8,25 +8,31 @@ the loop, which goes on with the second.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from ....lang import ast
 from ....lang.trampoline import Walk
 from ...ir.node import Node, Value
 from ...spelling.overloads import Argued
-from ...types.types import BOOL, INT, NUMBERS, Type, is_tensor, unify
+from ...types.types import BOOL, CLOSURE, INT, NUMBERS, Type, is_tensor, unify
 from ..bindings import bound_names
 from ..emitter import Emitter, described, is_constant, known_constant
 from ..exits import RESULT, Loop
 from ..expressions.conditions import emit_condition
 from ..expressions.iteration import FOREVER, follow_length, iterate
 from ..expressions.targets import emit_target
-from ..scopes import DELETED, Refined, UnusableName
+from ..last_rounds import raise_where
+from ..scopes import DELETED, Frame, LastRound, Refined, UnusableName
 from ..truth import TruthValue, refine
 from .branches import emit_branch_statements
 from .simple import emit_statements
 
+ONLY_IN_BODY = UnusableName(
+    "E205",
+    "may be undefined here: only the loop's body assigns it",
+    ("assign it before the loop: a round may not assign it, or there may be none",),
+)
 MAX_UNROLLED = 10_000
 """Rounds of loops over tuples inside each other: what is in the innermost is written out so often."""
 MAX_ATTEMPTS = 5
@@ -102,9 +108,9 @@ def _emit_prim_loop(e: Emitter, node: Loop, trips: Value | None, first: TruthVal
                 entry = goes_on
             initial = _initial_values(e, node, names)
         loop = e.at(node).node("prim::Loop", [trips, entry, *initial.values()], blocks=1)
-        changed = yield _emit_body(e, node, loop, initial, start, RESULT in names)
+        changed, at_end = yield _emit_body(e, node, loop, initial, start, names)
         if not changed:
-            _bind_results(e, loop, dict.fromkeys(bound_names((*targets, *node.body))), list(initial))
+            _bind_results(e, loop, dict.fromkeys(bound_names((*targets, *node.body))), list(initial), at_end)
             return loop, before, goes_on
         loop.destroy()
         del e.diagnostics.found[found:]
@@ -120,14 +126,8 @@ def _require_a_round(
         none = e.value("aten::lt.int", node, trips, e.at(node).constant(1))
     else:
         none = e.value("aten::__not__.bool", node, entry)
-    branch = e.at(node).node("prim::If", [none], blocks=2)
     told = " and ".join(map(e.told, numbers))
-    message = f"the loop ends before {told} becomes a tensor: start from one, `x.new_zeros([])`"
-    with e.builder.at(branch.blocks[0]):
-        e.at(node).op_results("prim::RaiseException", message, "RuntimeError")
-        e.builder.returns()
-    with e.builder.at(branch.blocks[1]):
-        e.builder.returns()
+    raise_where(e.at(node), none, f"the loop ends before {told} becomes a tensor: start from one, `x.new_zeros([])`")
 
 
 def _emit_first_round(e: Emitter, node: Loop, start: RoundStart) -> Walk:
@@ -169,8 +169,11 @@ def _initial_values(e: Emitter, node: Loop, names: Sequence[str]) -> dict[str, V
     return initial
 
 
-def _emit_body(e: Emitter, node: Loop, loop: Node, initial: dict[str, Value], start: RoundStart, returns: bool) -> Walk:
-    """Emit the body once; whether a carried type turned out wider, so that it must be emitted again."""
+def _emit_body(
+    e: Emitter, node: Loop, loop: Node, initial: dict[str, Value], start: RoundStart, names: Sequence[str]
+) -> Walk:
+    """Emit the body once; whether a carried type turned out wider, so that it must be emitted again, and what is at the
+    end of the names that are not carried."""
     (block,) = loop.blocks
     block.param.span = node.span
     with e.block(block, node.span) as frame:
@@ -178,6 +181,10 @@ def _emit_body(e: Emitter, node: Loop, loop: Node, initial: dict[str, Value], st
         for name, value in initial.items():
             type = e.loop_types.get((id(node), name), value.type)
             e.bind(name, block.add_input(type, name.lstrip("$").partition(".")[0]))
+        for name in names:
+            if isinstance(e.frame.lookup(name), LastRound):
+                # A loop before this one assigned it; here it is what the round before made of it.
+                e.frame.bind(name, ONLY_IN_BODY)
         params = dict(zip(initial, block.inputs[1:], strict=True))
         yield start(e, index)
         yield emit_statements(e, node.body)
@@ -185,12 +192,24 @@ def _emit_body(e: Emitter, node: Loop, loop: Node, initial: dict[str, Value], st
         results = [params[n] if frame.raised else _at_end(e, node, n, params[n]) for n in initial]
         e.builder.returns(proceed, *results)
         changed = _widen(e, node, params, results)
-        if returns and RESULT not in initial:
+        at_end = {} if frame.raised else _of_last_round(e, frame, names)
+        if RESULT in names and RESULT not in initial:
             result = frame.lookup(RESULT)
             if result is not None:
                 e.loop_types[id(node), RESULT] = e.lookup(RESULT, node.span).type
                 changed = True
-    return changed
+    return changed, at_end
+
+
+def _of_last_round(e: Emitter, frame: Frame, names: Sequence[str]) -> dict[str, Value | LastRound]:
+    """What each name that the body itself binds stands for after it, where every round comes to its end with it."""
+    found = {name: frame.bindings.get(name) for name in names}
+    return {
+        name: binding
+        for name, binding in found.items()
+        if isinstance(binding, LastRound)
+        or (isinstance(binding, Value) and binding not in e.unsettled and binding.type != CLOSURE)
+    }
 
 
 def _at_end(e: Emitter, node: Loop, name: str, param: Value) -> Value:
@@ -248,20 +267,16 @@ def _widen(e: Emitter, node: Loop, params: dict[str, Value], results: Sequence[V
     return changed
 
 
-def _bind_results(e: Emitter, loop: Node, bound: Iterable[str], carried: Sequence[str]) -> None:
+def _bind_results(
+    e: Emitter, loop: Node, bound: Iterable[str], carried: Sequence[str], at_end: Mapping[str, Value | LastRound]
+) -> None:
     (block,) = loop.blocks
     for name, param in zip(carried, block.inputs[1:], strict=True):
         e.bind(name, loop.add_output(param.type, param.name_hint))
     for name in bound:
         if name not in carried and not name.startswith("$"):
-            e.frame.bind(
-                name,
-                UnusableName(
-                    "E205",
-                    "may be undefined here: only the loop's body assigns it",
-                    ("assign it before the loop: the loop may run zero times",),
-                ),
-            )
+            given = at_end.get(name)
+            e.frame.bind(name, ONLY_IN_BODY if given is None else LastRound(loop, given))
 
 
 @contextmanager

@@ -51,6 +51,7 @@ _ARGUMENTS: dict[str, Callable[[Draw, int], list[Any]]] = {
         *(d(3 + n, 6), d(3 + n, 6), [d(6, 6) / 2 for _ in range(3)], [0.9, 0.7, 0.4, 0.1]),
     ],
     "neural_gpu": lambda d, n: [d(2, 4, 5 + n), d(4, 4, 3) / 3, d(4, 4, 3) / 3, d(4, 4, 3) / 3, 5],
+    "alignment": lambda d, n: [d(3, 2 + n), 0.5],
     "tree": lambda d, n: [[d(2, 4) for _ in range(6 + n)], d(8, 4) / 2, d(4)],
     "equilibrium": lambda d, n: [d(2 + n, 5), d(5, 5) / 5, d(5, 5) / 2, 1e-6],
     "crf": lambda d, n: [d(6 + n, 4), d(4, 4), [i * i % 4 for i in range(6 + n)]],
