@@ -171,6 +171,11 @@ def formula_name(schema: FunctionSchema, prefix: str = "") -> str | None:
     return None
 
 
+def has_own_backward(name: str) -> bool:
+    """Whether a function of the library returns a backward. Its text tells: nothing is compiled to see it."""
+    return any(isinstance(statement, ast.FunctionDef) for statement in definition_of(name).body)
+
+
 def formula(schema: FunctionSchema, types: Sequence[Type] = (), prefix: str = "") -> Callee | None:
     """What differentiates an op, in a call with arguments of these types; None if the library has no formula for it."""
     name = formula_name(schema, prefix)

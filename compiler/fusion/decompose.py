@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 
 from ..analysis.draws import is_random
-from ..formulas.library import compile_formula, formula, formula_name
+from ..formulas.library import compile_formula, formula_name, has_own_backward
 from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph
 from ..ir.node import Node, copy_nodes
@@ -142,11 +142,10 @@ def _whatever_the_target(op: Op) -> Callee | None:
 @cache
 def definition(op: Op) -> Callee | None:
     """What the library says an op is, where it gives no derivative beside; None for any other op."""
-    if _stays_whole(op):
+    name = None if _stays_whole(op) else formula_name(op.schema)
+    if name is None or (has_own_backward(name) and not is_composite(op)):
         return None
-    defined = formula(op.schema)
-    if defined is None or (defined.pair is not None and not is_composite(op)):
-        return None
+    defined = compile_formula(name)
     return None if _calls_itself(op, defined.graph) else defined
 
 

@@ -9,13 +9,16 @@ import gradscript as gs
 import numpy as np
 import pytest
 from gradscript.compiler.codegen.triton.module import supports
+from gradscript.compiler.formulas import library
+from gradscript.compiler.formulas.library import formula_name
+from gradscript.compiler.fusion import decompose
 from gradscript.compiler.fusion.decompose import definition, primitive_definition
 from gradscript.compiler.fusion.fuse import KERNEL_POLICY, Unfusable, fuse, fuse_pair
 from gradscript.compiler.ir.builder import Builder
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.kernel_ir.layout import Layout
 from gradscript.compiler.ops.meta import Meta
-from gradscript.compiler.ops.registry import Op
+from gradscript.compiler.ops.registry import OPS, Op
 from gradscript.compiler.shapes.propagate import ShapeError
 from gradscript.compiler.types import dtypes
 from gradscript.compiler.types.types import is_tensor, strip_optional
@@ -30,6 +33,17 @@ TAKEN_APART = sorted(
     for name in set(CALLS) & set(OPS_BY_NAME)
     if primitive_definition(OPS_BY_NAME[name]) is not None or definition(OPS_BY_NAME[name]) is not None
 )
+
+
+def test_no_formula_is_compiled_to_see_that_an_op_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most ops have a formula with a backward, and the first plan of a process would compile those of all it meets."""
+    compiled: list[str] = []
+    for module in (library, decompose):
+        monkeypatch.setattr(module, "compile_formula", compiled.append)
+    for name in ("cat", "mm", "scatter_add", "slice_scatter", "split_with_sizes"):
+        found = [op for op in OPS.overloads(name) if formula_name(op.schema) is not None]
+        assert found and all(definition.__wrapped__(op) is None for op in found)
+    assert compiled == []
 
 
 def zeros(*shape: int) -> np.ndarray:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from amounts import some_of
-from gradscript.compiler.formulas.library import compile_formula, formula_names
+from gradscript.compiler.formulas.library import compile_formula, formula_names, has_own_backward
 from gradscript.compiler.ir.graph import Callee
 from gradscript.compiler.lift import lift_closures
 from gradscript.compiler.spelling.order import order_results
@@ -20,6 +20,7 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.gs"))
 @pytest.mark.parametrize("name", some_of(formula_names()))
 def test_formula(name: str) -> None:
     callee = compile_formula(name)
+    assert has_own_backward(name) == (callee.pair is not None)
     # What it calls was inlined after the order of results and captures was settled: settle it again.
     graph = callee.graph.copy()
     order_results(graph)
