@@ -145,6 +145,13 @@ def test_a_groups_mean_and_its_channels_sums_share_a_pass(shape: tuple[int, ...]
     assert moved <= 1.1 * listing.least_bytes[1]
 
 
+def test_the_largest_groups_that_a_program_holds_are_one_pass() -> None:
+    unit = gs.CompilationUnit("def f(x, w, b):\n    return F.group_norm(x, 4, w, b)\n")
+    listing = unit.f.kernels(*(np.zeros(shape, np.float32) for shape in ((64, 64, 1024), (64,), (64,))))
+    moved = sum(info.bytes_read + info.bytes_written for info in listing.backward)
+    assert len(listing.backward) == 2 and moved <= 1.1 * listing.least_bytes[1]
+
+
 @pytest.mark.parametrize(("shape", "dim"), [((8, 2, 40, 256), 0), ((64, 5, 300), 1)])
 def test_rows_that_are_weighed_by_what_they_give_are_read_once(shape: tuple[int, ...], dim: int) -> None:
     rows, query = np.zeros(shape, np.float32), np.zeros(shape[-1], np.float32)
@@ -163,8 +170,9 @@ def test_of_a_large_tile_sums_are_kept_as_far_as_no_program_holds_what_each_is_o
 
 def test_what_no_program_holds_passes_through_memory() -> None:
     unit = gs.CompilationUnit(BALANCED.format(rounds=2))
-    listing = unit.balanced.kernels(np.zeros((40, 128, 256), np.float32))
-    assert len(listing.forward) > 1
+    for shape, dtype in (((40, 128, 256), np.float32), ((40, 128, 128), np.float64)):
+        assert len(unit.balanced.kernels(np.zeros(shape, dtype)).forward) > 1
+    assert len(unit.balanced.kernels(np.zeros((40, 128, 128), np.float32)).forward) == 1
 
 
 def test_the_least_number_of_programs_is_asked_for_where_axes_do_not_take_turns() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gradscript as gs
 import numpy as np
 import pytest
@@ -21,9 +23,9 @@ def library_of(program: Program) -> list[str]:
     return [step.node.kind for step in program.steps if isinstance(step, ExternStep) and not step.is_view]
 
 
-def moved(body: str, names: str, *shapes: tuple[int, ...]) -> tuple[float, float]:
+def moved(body: str, names: str, *shapes: tuple[int, ...], dtype: Any = np.float32) -> tuple[float, float]:
     """Bytes of both passes over the least there could be; none by the library."""
-    listing = of(body, names).kernels(*[np.zeros(shape, np.float32) for shape in shapes])
+    listing = of(body, names).kernels(*[np.zeros(shape, dtype) for shape in shapes])
     assert not listing.library
     passes = zip((listing.forward, listing.backward), listing.least_bytes, strict=True)
     forward, backward = (sum(k.bytes_read + k.bytes_written for k in kernels) / least for kernels, least in passes)
@@ -96,6 +98,29 @@ def test_mixed_streams_move_little_more_than_they_are(
 ) -> None:
     forward, backward = moved(body, names, *shapes)
     assert forward < bounds[0] and backward < bounds[1]
+
+
+@pytest.mark.parametrize(
+    ("norm", "columns", "most"),
+    [
+        ("F.rms_norm(p, [p.size(-1)], z)", 1024, 1.02),
+        ("F.layer_norm(p, [p.size(-1)], z)", 1024, 1.02),
+        ("F.layer_norm(p, [p.size(-1)], z)", 4096, 1.7),
+        ("torch.softmax(p, -1) * z", 512, 1.02),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_norm_of_mixed_streams_is_one_pass(norm: str, columns: int, most: float, dtype: Any) -> None:
+    body = f"p = torch.einsum('nij,njd->nid', x, y)\n    return {norm}"
+    forward, backward = moved(body, "x, y, z", (4096, 4, 4), (4096, 4, columns), (columns,), dtype=dtype)
+    assert forward < 1.01 and backward < most + 0.02 * (dtype == np.float16)
+
+
+@pytest.mark.parametrize("columns", [20, 520])
+def test_norms_of_mixed_streams_give_what_torch_gives(columns: int) -> None:
+    """In a tile, and where none holds all products."""
+    body = "p = x @ y\n    return F.layer_norm(p, [p.size(-1)], z) * (p.amax(-1, keepdim=True) + y)"
+    check_fused(of(body, "x, y, z"), [draw(64, 4, 4), draw(64, 4, columns), draw(columns)])
 
 
 # --- the few largest ---

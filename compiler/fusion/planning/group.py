@@ -212,10 +212,17 @@ class Group(IterationSpace):
 
     def try_reduction(self, value: Value, reduction: Reduction) -> bool:
         """Compute a reduction here; False, and nothing changed, where this group cannot."""
-        places = self.places(self.known[reduction.operand].shape)
+        places = self._likely_first(self.known[reduction.operand].shape)
         if any(self._try_reduction_at(value, reduction, place) for place in places):
             return True
         return self.try_turned(value, reduction, [reduction.operand])
+
+    def _likely_first(self, shape: tuple[int, ...]) -> list[ElementPlace]:
+        """The places of tensors of a shape: where a tile has axes of one size, first that of what is reduced to this
+        shape already, for with that it is likely to be computed, element by element."""
+        found = list(self.places(shape))
+        taken = {held.place for value, held in self.held.items() if self.known[value].shape == shape}
+        return sorted(found, key=lambda place: place not in taken)
 
     def try_turned(self, value: Value, reduction: Reduction, beside: Iterable[Value]) -> bool:
         """Compute a reduction here of what is the elements of this space in another order, as those of one of some

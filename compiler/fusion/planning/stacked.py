@@ -15,6 +15,7 @@ besides would be in another. So it is with a short product of matrices of which 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from ....lang.light_dataclasses import replace
@@ -23,14 +24,17 @@ from ...ops.dims import wrap_dim
 from ...ops.meta import Meta
 from ...ops.registry import OPS, Trait
 from ...scheduling.row_parts import COMBINED
+from ...types.open_sizes import next_power
 from ..elements.joins import stack
 from ..elements.pointwise import cast_element, pointwise_element, same_element
 from ..elements.reads import one_hot
 from ..elements.rule import ElementReader
-from .reductions import Reduction
+from .reductions import Reduction, reduction_of
+from .tiles import most_points
 
 MOST_FOLLOWED = 8
 """Values that are looked at to find out whether one is needed elsewhere."""
+_CASTS = ("aten::to.dtype",)
 _PARTS = ("aten::slice.Tensor", "aten::select.int")
 MOST_STACKED = 8
 """That are stacked: each is computed in the text of the kernel."""
@@ -48,7 +52,8 @@ def part_by_part(
     if type(size) is not int or size > MOST_STACKED:
         return reduction
     is_written_out = _is_stacked(reduction.operand, dim, known, rules) or (
-        is_short_product(reduction, known) and _is_needed_elsewhere(value, known)
+        is_short_product(reduction, known)
+        and (_is_needed_elsewhere(value, known) or _is_reduced_in_turn(reduction, value, known))
     )
     return replace(reduction, dims=(), stacked=(dim,)) if is_written_out else reduction
 
@@ -77,6 +82,35 @@ def _is_needed_elsewhere(value: Value, known: Mapping[Value, Any]) -> bool:
             if OPS.has(use.user.schema, Trait.POINTWISE) and known.get(use.user.output) == known[value]:
                 pending.append(use.user.output)
     return False
+
+
+def _is_reduced_in_turn(reduction: Reduction, value: Value, known: Mapping[Value, Any]) -> bool:
+    """Whether a sum of products, or what follows from it element by element, is reduced, and no tile will hold both:
+    it does where elements of all products follow from it, and a program can hold these."""
+    whole = known[reduction.operand].shape
+    is_held = _points_of_matrix(reduction, known) <= most_points(known[reduction.operand].dtype)
+    pending, seen, is_reduced = [(value, True)], {value}, False
+    while pending:
+        found, is_alike = pending.pop()
+        for node in {use.user: None for use in found.uses}:
+            is_reduced |= is_alike and reduction_of(node, known) is not None
+            is_pointwise = OPS.has(node.schema, Trait.POINTWISE) or node.kind in _CASTS
+            for output in node.outputs:
+                shape = getattr(known.get(output), "shape", None)
+                if is_held and shape == whole:
+                    return False
+                if shape is not None and output not in seen:
+                    seen.add(output)
+                    pending.append((output, is_alike and is_pointwise and shape == known[value].shape))
+    return is_reduced
+
+
+def _points_of_matrix(reduction: Reduction, known: Mapping[Value, Any]) -> int:
+    """Products that are there of each two matrices, padded as a tile is."""
+    shape = known[reduction.operand].shape
+    factors = [known[v].shape for v in reduction.operand.node.inputs]
+    alone = [size for d, size in enumerate(shape) if d in reduction.dims or any(f[d] != size for f in factors)]
+    return prod(map(next_power, alone))
 
 
 def _is_stacked(value: Value, dim: int, known: Mapping[Value, Any], rules: Mapping[Node, ElementReader]) -> bool:

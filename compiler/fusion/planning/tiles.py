@@ -20,11 +20,12 @@ from ...ir.graph import Graph
 from ...ir.node import Value
 from ...ops.arguments import Shape
 from ...scheduling.choose import room_of_tile
+from ...types.dtypes import DType
 from ...types.open_sizes import is_open, next_power
 from .reductions import Reduction
 
-MOST_POINTS = 8192
-"""Of a tile, padded: more are not held in registers."""
+MOST_WORDS = 16_384
+"""Of 32 bits, of one value of a tile, padded: more are not held in registers."""
 LEAST_PROGRAMS = 32
 """That a tile leaves at least, unless its axes are reduced in turn."""
 TURNS = 3
@@ -134,12 +135,15 @@ class Tiles:
         shapes = {self._known[self._reductions[value].operand].shape for value in over} | {space}
         asked = {found for value, found in over.items() if self.leads_to(value, shapes)}
         left_over = 1 if len(set(over.values())) > 1 and self._takes_turns(over) else LEAST_PROGRAMS
-        long = _too_long(space, set(over.values()), left_over)
+        most = min(
+            (most_points(self._known[self._reductions[value].operand].dtype) for value in over), default=MOST_WORDS
+        )
+        long = _too_long(space, set(over.values()), left_over, most)
         small = [found for found in set(over.values()) if found not in long]
         for found in sorted(small, key=lambda found: (found not in asked, _points(space, found), sorted(found))):
             wider = dims | found
             least = left_over if found in asked else LEAST_PROGRAMS
-            if _points(space, wider) <= MOST_POINTS and _others(space, wider) >= least:
+            if _points(space, wider) <= most and _others(space, wider) >= least:
                 dims = wider
         in_part = any(found & dims and not dims <= found for found in over.values())
         return Tile(space, dims) if in_part else None
@@ -164,7 +168,12 @@ class Tiles:
         return False
 
 
-def _too_long(space: Shape, over: Set[ReducedDims], left_over: int) -> set[ReducedDims]:
+def most_points(dtype: DType) -> int:
+    """Points that a tile may have of values that are computed of such elements."""
+    return MOST_WORDS // -(-dtype.itemsize // 4)
+
+
+def _too_long(space: Shape, over: Set[ReducedDims], left_over: int, most: int) -> set[ReducedDims]:
     """Of what is reduced together, what has open sizes and is not held: nothing is asked of a size for which no tile
     could be, however short it is."""
     opened = {found for found in over if any(is_open(space[d]) for d in found)}
@@ -177,7 +186,7 @@ def _too_long(space: Shape, over: Set[ReducedDims], left_over: int) -> set[Reduc
             others = [size for d, size in enumerate(space) if d not in union]
             if any(map(is_open, others)) or prod(others) >= left_over:
                 held |= union
-    return {found for found in opened if not found <= held or _points(space, found) > MOST_POINTS}
+    return {found for found in opened if not found <= held or _points(space, found) > most}
 
 
 def refined(shapes: Sequence[Shape]) -> Shape | None:

@@ -46,7 +46,7 @@ FEW_COLUMNS, FEW_ROWS, SHORT, FEW_CACHED = 8, 3, 7, 11
 what a cache does."""
 FEW_SIDE_BY_SIDE, FEW_HIGH, FEW_LOW = 9, 8, 4
 """The same of columns: the fewest side by side, the most that these are high, and that others are."""
-FEW_POINTS, FEW_PROGRAMS, FITTING = 256, 2, 128
+FEW_WORDS, FEW_PROGRAMS, FITTING = 512, 2, 128
 """The same of tiles: the most points, the fewest programs, and what is not more than a program holds after all."""
 DIFFERENTIATED = [True] * 5 + [False]
 LARGEST = 1e8
@@ -74,19 +74,19 @@ def planned_by(program: RowProgram, splits: Iterable[Split], dtype: DType = FLOA
 @contextmanager
 def few_elements() -> Iterator[Split]:
     """The planner with thresholds that small arrays reach; how it shares out reductions."""
-    before = reductions.MIN_ROWS, reductions.MAX_COLUMNS, tiles.MOST_POINTS, tiles.LEAST_PROGRAMS, pieces.LEAST_POINTS
+    before = reductions.MIN_ROWS, reductions.MAX_COLUMNS, tiles.MOST_WORDS, tiles.LEAST_PROGRAMS, pieces.LEAST_POINTS
     columns, cached = (reductions.SIDE_BY_SIDE, reductions.MAX_HEIGHT, reductions.LOW), reductions.MOST_CACHED
     reductions.MIN_ROWS, reductions.MAX_COLUMNS = FEW_ROWS, FEW_COLUMNS
     reductions.MOST_CACHED = FEW_CACHED
     reductions.SIDE_BY_SIDE, reductions.MAX_HEIGHT, reductions.LOW = FEW_SIDE_BY_SIDE, FEW_HIGH, FEW_LOW
-    tiles.MOST_POINTS, tiles.LEAST_PROGRAMS, pieces.LEAST_POINTS = FEW_POINTS, FEW_PROGRAMS, 1
+    tiles.MOST_WORDS, tiles.LEAST_PROGRAMS, pieces.LEAST_POINTS = FEW_WORDS, FEW_PROGRAMS, 1
     try:
         yield partial(split_reductions, limits=FEW, fits=_fits)
     finally:
         reductions.MIN_ROWS, reductions.MAX_COLUMNS = before[:2]
         reductions.MOST_CACHED = cached
         reductions.SIDE_BY_SIDE, reductions.MAX_HEIGHT, reductions.LOW = columns
-        tiles.MOST_POINTS, tiles.LEAST_PROGRAMS, pieces.LEAST_POINTS = before[2:]
+        tiles.MOST_WORDS, tiles.LEAST_PROGRAMS, pieces.LEAST_POINTS = before[2:]
 
 
 def _fits(kernel: Kernel, columns: int) -> bool:
