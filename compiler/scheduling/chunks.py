@@ -29,8 +29,8 @@ from .padding import choose_others, identity, needs_mask, outside
 from .partials import Partials
 
 
-def chunked(kernel: Kernel, cut: str, chunk: int, finals: list[Reduce]) -> list[Kernel]:
-    """The two kernels; one where a single chunk holds everything."""
+def chunked(kernel: Kernel, cut: str, chunk: int, finals: list[Reduce], *, wide: bool) -> list[Kernel]:
+    """The two kernels; one where a single chunk holds everything. Partial sums are added up in float64 if `wide`."""
     size = kernel.axis(cut).size
     count = -(-size // chunk)
     if count <= 1:
@@ -41,7 +41,7 @@ def chunked(kernel: Kernel, cut: str, chunk: int, finals: list[Reduce]) -> list[
     chunks = Axis(_repeated("c", taken), count, dynamic=True)
     step = Axis(_repeated("r", taken), chunk, kernel.axis(cut).role, dynamic=True)
     position = axis(chunks.name) * chunk + axis(step.name)
-    partials = Partials(kernel, chunks, finals)
+    partials = Partials(kernel, chunks, finals, wide)
     cut_kernel = _cut(kernel, first, cut, chunks, step, position)
     cut_kernel = _within(cut_kernel, step.name, chunks.name, Condition(position, 0, size, cut))
     return [partials.stored_by(cut_kernel, position, step.name), partials.finished(rest)]

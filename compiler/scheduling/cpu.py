@@ -59,6 +59,7 @@ CHUNKS = ChunkLimits(
     column_rows=64,
     elements=1 << 16,
     most=64,
+    in_turn=256,
     whole_columns=0,
     few_rows=16,
     turns=False,

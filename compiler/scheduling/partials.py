@@ -22,7 +22,7 @@ from ..kernel_ir.kernel import (
 from ..kernel_ir.layout import contiguous_strides
 from ..kernel_ir.queries import defined, fresh, inputs_first, mentions, names_of, reduced_dtype, uses_buffer
 from ..kernel_ir.statements import indices, slice_of, used_names
-from ..types.dtypes import INT64, DType
+from ..types.dtypes import FLOAT32, FLOAT64, INT64, DType
 
 
 class Unsplittable(Exception):
@@ -43,6 +43,8 @@ class Partials:
     kernel: Kernel
     chunks: Axis
     finals: list[Reduce]
+    wide: bool
+    """Whether sums of float32 are added up in float64."""
 
     def _axes(self, final: Reduce) -> list[Axis]:
         return [self.chunks, *(a for a in self.kernel.axes if a.name in final.axes)]
@@ -155,6 +157,12 @@ class Partials:
             buffer = replace(self._buffer(final, dtype=self._value_dtype(final)), is_output=False)
             load = Load(buffer.name, buffer.dtype, final.axes | over, buffer.name, self._index(final))
             buffers.append(buffer)
+            if self.wide and final.combine == "sum" and final.dtype == FLOAT32:
+                wide, total = (fresh(f"{final.name}_{part}", taken) for part in ("wide", "total"))
+                body += [load, Cast(wide, FLOAT64, load.axes, load.name)]
+                body.append(replace(final, name=total, dtype=FLOAT64, operand=wide, over=over))
+                body.append(Cast(final.name, FLOAT32, final.axes, total))
+                continue
             if final.combine not in POSITIONS:
                 body += [load, replace(final, operand=load.name, over=over)]
                 continue

@@ -69,6 +69,9 @@ class ChunkLimits:
     """Elements of a chunk at least where all lie in a row."""
     most: int = 1024
     """Chunks at most, so that one program can finish."""
+    in_turn: int = 0
+    """Terms at most that a program adds up one after the other, and partial results are added in float64: in float32
+    each rounds at the size of the sum, and torch adds up in cascades; 0 for any number."""
     whole_columns: int = 1024
     """Columns side by side, at least, that programs take whole however high they are, a few each, where each element
     is needed again once they are reduced; 0 for none."""
@@ -123,7 +126,8 @@ def split_reductions(
         rows, second = rows_apart(kernel, across_set, finals)
         return [*([rows] if rows.body else []), *split_reductions(second, limits, fits)]
     cut = max(across, key=lambda a: a.size)
-    first, *rest = chunked(walked, cut.name, _chunk_walked(kernel, cut, finals, limits), finals)
+    chunk = _in_turn(_chunk_walked(kernel, cut, finals, limits), across, cut, limits.in_turn)
+    first, *rest = chunked(walked, cut.name, chunk, finals, wide=bool(limits.in_turn))
     if rest and _axes_across(rest[0]):
         # What follows the reductions reduces their results.
         rest = split_reductions(rest[0], limits, fits)
@@ -165,6 +169,12 @@ def _chunk_walked(kernel: Kernel, cut: Axis, finals: Sequence[Reduce], limits: C
     return greatest(chunk, _rows_of_chunk(cut.size, limits.walking, limits.rows))
 
 
+def _in_turn(chunk: int, reduced: Iterable[Axis], cut: Axis, most: int) -> int:
+    """A chunk of an axis, no longer than adds up so many terms in turn with the other axes that are reduced."""
+    others = prod(a.size for a in reduced if a != cut)
+    return least(chunk, next_power(-(-most // greatest(others, 1)))) if most else chunk
+
+
 def _is_along_rows(kernel: Kernel, statement: Statement) -> bool:
     row = {a.name for a in kernel.with_role("reduction")}
     return isinstance(statement, Load | Store) and bool(row & axes_of_statement(kernel, statement))
@@ -186,7 +196,7 @@ def _side_by_side(kernel: Kernel, across: list[Axis], finals: list[Reduce], limi
         return _split_long_rows(_with_axes(kernel, {a.name: replace(a, role="reduction") for a in across}), limits)
     kernel = _walked(kernel, across)
     cut = max(across, key=lambda a: a.size)
-    return chunked(kernel, cut.name, _chunk_of_rows(kernel, tuple(across), limits), finals)
+    return chunked(kernel, cut.name, _chunk_of_rows(kernel, tuple(across), limits), finals, wide=bool(limits.in_turn))
 
 
 def _stores_along(kernel: Kernel, axes: frozenset[str]) -> bool:
@@ -204,7 +214,7 @@ def _split_long_rows(kernel: Kernel, limits: ChunkLimits) -> list[Kernel]:
         return [kernel]
     chunk = _chunk_of_rows(kernel, reduction, limits)
     cut = max(reduction, key=lambda a: a.size)
-    return chunked(kernel, cut.name, chunk, finals)
+    return chunked(kernel, cut.name, chunk, finals, wide=bool(limits.in_turn))
 
 
 def _chunk_of_rows(kernel: Kernel, reduction: tuple[Axis, ...], limits: ChunkLimits) -> int:
@@ -222,7 +232,8 @@ def _chunk_of_rows(kernel: Kernel, reduction: tuple[Axis, ...], limits: ChunkLim
         programs, fewest = limits.side_by_side // -(-rows // limits.lanes), limits.column_rows
     else:
         programs, fewest = limits.programs * 4 // max(rows, 1), -(-limits.elements // max(others, 1))
-    return _rows_of_chunk(cut.size, min(programs, limits.most), next_power(fewest))
+    chunk = _rows_of_chunk(cut.size, min(programs, limits.most), next_power(fewest))
+    return _in_turn(chunk, reduction, cut, limits.in_turn * (1 if is_across else limits.lanes))
 
 
 def _depends(kernel: Kernel, finals: Iterable[Reduce]) -> bool:

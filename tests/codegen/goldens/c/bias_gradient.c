@@ -55,21 +55,22 @@ int relu_bias_backward_finish(
     const float *restrict partial_grad_bias_ptr = buffers[0];
     float *restrict grad_bias_ptr = buffers[1];
     const int64_t size_c = sizes[0];
-    float total[256] __attribute__((aligned(64)));
+    double value5_total[256] __attribute__((aligned(64)));
     for (int64_t j_block = begin; j_block < end; ++j_block) {
         const int64_t j_first = 256 * j_block;
         const int64_t j_end = gs_least(j_first + 256, 1024);
-        for (int64_t k = 0; k < 256; ++k) total[k] = 0.0f;
+        for (int64_t k = 0; k < 256; ++k) value5_total[k] = 0.0;
         for (int64_t c = 0; c < size_c; ++c) {
             #pragma omp simd
             for (int64_t j = j_first; j < j_end; ++j) {
                 const float partial_grad_bias = partial_grad_bias_ptr[1024 * c + j];
-                total[j - j_first] += partial_grad_bias;
+                const double value5_wide = (double)partial_grad_bias;
+                value5_total[j - j_first] += value5_wide;
             }
         }
         #pragma omp simd
         for (int64_t j = j_first; j < j_end; ++j) {
-            grad_bias_ptr[j] = total[j - j_first];
+            grad_bias_ptr[j] = (float)value5_total[j - j_first];
         }
     }
     return 0;

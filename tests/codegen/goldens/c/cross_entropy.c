@@ -55,19 +55,21 @@ int cross_entropy_finish(
     const float *restrict partial_total_ptr = buffers[0];
     float *restrict loss_ptr = buffers[1];
     const int64_t size_c = sizes[0];
-    float total_lanes[64] __attribute__((aligned(64)));
+    double total_total_lanes[64] __attribute__((aligned(64)));
     #pragma omp simd
-    for (int k = 0; k < 64; ++k) total_lanes[k] = 0.0f;
+    for (int k = 0; k < 64; ++k) total_total_lanes[k] = 0.0;
     for (int64_t c_block = 0; c_block < size_c; c_block += 64) {
         const int c_rest = gs_least(64, size_c - c_block);
         #pragma omp simd
         for (int c_lane = 0; c_lane < 64; ++c_lane) {
             const int64_t c = c_block + c_lane;
             const float partial_total = c_lane < c_rest ? partial_total_ptr[c] : 0.0f;
-            total_lanes[c_lane] += c_lane < c_rest ? partial_total : 0.0f;
+            const double total_wide = (double)partial_total;
+            total_total_lanes[c_lane] += c_lane < c_rest ? total_wide : 0.0;
         }
     }
-    const float total = gs_lane_sum_f32(total_lanes, 64);
+    const double total_total = gs_lane_sum_f64(total_total_lanes, 64);
+    const float total = (float)total_total;
     loss_ptr[0] = total / 64.0f;
     return 0;
 }

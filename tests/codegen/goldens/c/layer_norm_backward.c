@@ -90,26 +90,30 @@ int layer_norm_backward_finish(
     float *restrict grad_weight_ptr = buffers[2];
     float *restrict grad_bias_ptr = buffers[3];
     const int64_t size_c = sizes[0];
-    float grad_w[256] __attribute__((aligned(64)));
-    float grad_b[256] __attribute__((aligned(64)));
+    double grad_w_total[256] __attribute__((aligned(64)));
+    double grad_b_total[256] __attribute__((aligned(64)));
     for (int64_t j_block = begin; j_block < end; ++j_block) {
         const int64_t j_first = 256 * j_block;
         const int64_t j_end = gs_least(j_first + 256, 768);
-        for (int64_t k = 0; k < 256; ++k) grad_w[k] = 0.0f;
-        for (int64_t k = 0; k < 256; ++k) grad_b[k] = 0.0f;
+        for (int64_t k = 0; k < 256; ++k) grad_w_total[k] = 0.0;
+        for (int64_t k = 0; k < 256; ++k) grad_b_total[k] = 0.0;
         for (int64_t c = 0; c < size_c; ++c) {
             #pragma omp simd
             for (int64_t j = j_first; j < j_end; ++j) {
                 const float partial_grad_weight = partial_grad_weight_ptr[768 * c + j];
-                grad_w[j - j_first] += partial_grad_weight;
+                const double grad_w_wide = (double)partial_grad_weight;
+                grad_w_total[j - j_first] += grad_w_wide;
                 const float partial_grad_bias = partial_grad_bias_ptr[768 * c + j];
-                grad_b[j - j_first] += partial_grad_bias;
+                const double grad_b_wide = (double)partial_grad_bias;
+                grad_b_total[j - j_first] += grad_b_wide;
             }
         }
         #pragma omp simd
         for (int64_t j = j_first; j < j_end; ++j) {
-            grad_weight_ptr[j] = grad_w[j - j_first];
-            grad_bias_ptr[j] = grad_b[j - j_first];
+            const float grad_w = (float)grad_w_total[j - j_first];
+            const float grad_b = (float)grad_b_total[j - j_first];
+            grad_weight_ptr[j] = grad_w;
+            grad_bias_ptr[j] = grad_b;
         }
     }
     return 0;
