@@ -174,6 +174,14 @@ class Conditional(Syntax):
     otherwise: Expr
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Lambda(Syntax):
+    """`lambda parameters: value`"""
+
+    parameters: tuple[Parameter, ...]
+    value: Expr
+
+
 Expr: TypeAlias = (
     Name
     | Constant
@@ -193,6 +201,7 @@ Expr: TypeAlias = (
     | BoolOp
     | Compare
     | Conditional
+    | Lambda
 )
 
 Target: TypeAlias = Name | Subscript | Attribute | TupleExpr | Starred

@@ -37,10 +37,10 @@ CODES: dict[str, str] = {
     "E305": "a write that others may see",
     "E306": "function does not return on every path",
     # 4xx: closures and gradients
-    "E401": "a closure is called",
+    "E401": "a function with a backward of its own is called inside another",
     "E402": "a closure is not the last element returned",
-    "E403": "a closure that is returned must be defined at the top of its function",
-    "E404": "a closure refers to itself",
+    "E403": "a function inside another is defined in a branch or a loop, and used outside of it",
+    "E404": "a function inside another refers to itself",
     "E405": "wrong number of gradients returned",
     "E406": "wrong number of gradient parameters",
     "E407": "recursion between functions",

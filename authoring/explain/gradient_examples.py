@@ -85,23 +85,25 @@ def f(x):
     ),
     "E401": Example(
         """\
-def f(x):
-    def backward(g):
-        return g * 2
+def f(x, scale: float):
+    def scaled(a):
+        def backward(g):
+            return g * scale
 
-    y = backward(x)
-    return y, backward
+        return a * scale, backward
+
+    return scaled(x)
 """,
         """\
-def doubled(g):
-    return g * 2
-
-
-def f(x):
+def scaled(a, scale: float):
     def backward(g):
-        return doubled(g)
+        return g * scale, None
 
-    return doubled(x), backward
+    return a * scale, backward
+
+
+def f(x, scale: float):
+    return scaled(x, scale)
 """,
     ),
     "E402": Example(

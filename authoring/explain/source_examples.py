@@ -68,16 +68,13 @@ def f(x):
     "E102": Example(
         """\
 def f(x):
-    g = lambda y: y * 2
-    return g(x)
+    by = {"scale": 2.0}
+    return x * by["scale"]
 """,
         """\
-def double(y):
-    return y * 2
-
-
 def f(x):
-    return double(x)
+    scale = 2.0
+    return x * scale
 """,
     ),
     "E103": Example(

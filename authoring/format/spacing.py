@@ -46,6 +46,9 @@ class Spacing:
     def _follow(self, token: TokenInfo) -> None:
         if token.type == NAME and token.string == "def" and not self.open:
             self.in_definition = True
+        if token.type == NAME and token.string == "lambda":
+            # Its parameters stand as in brackets, which its colon closes.
+            self.open.append(_Bracket("lambda"))
         if token.type != OP:
             return
         if token.string in _OPENING:
@@ -55,7 +58,9 @@ class Spacing:
         elif token.string == "," and self.open:
             self.open[-1].annotated = False
         elif token.string == ":":
-            if self.open:
+            if self.open and self.open[-1].kind == "lambda":
+                self.open.pop()
+            elif self.open:
                 self.open[-1].annotated = True
             else:
                 self.in_definition = False
@@ -69,12 +74,12 @@ class Spacing:
             # `from . import x` and `3. .real` aside, a dot stands between what it joins.
             is_word = (left.type == NAME and left.string in _WORDS) or right.string == "import"
             return " " if is_word else ""
+        if "=" in (left.string, right.string) and self.open:
+            return " " if self.open[-1].annotated and self.in_definition else ""
         if right.string in ("(", "["):
             return "" if _may_be_called(left) else " "
         if ":" in (left.string, right.string):
             return self._around_colon(left, right)
-        if "=" in (left.string, right.string) and self.open:
-            return " " if self.open[-1].annotated and self.in_definition else ""
         if "**" in (left.string, right.string) or (left.string == "@" and left.start == _first(left)):
             return _as_written(left, right)
         return " "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from ...compiler.emit.bindings import returned_names
 from ...compiler.ops.registry import OPS, Trait
 from ...lang import ast
 from .findings import Edit, Finding
@@ -26,8 +27,7 @@ def unused_names(definition: ast.FunctionDef) -> Iterator[Finding]:
 
 def _overwritten(definition: ast.FunctionDef) -> Iterator[Finding]:
     """Assignments behind which the same block assigns the name again before anything can read it."""
-    closures = [node for node in definition.body if isinstance(node, ast.FunctionDef)]
-    captured = {node.id for closure in closures for node in _reads(closure)}
+    captured = {node.id for inner in _functions(definition) for node in _names_in(inner)}
     for block in (definition, *_statements(definition)):
         for first, then in (pair for body in _bodies(block) for pair in _pairs(body)):
             name = first.targets[0]
@@ -37,6 +37,21 @@ def _overwritten(definition: ast.FunctionDef) -> Iterator[Finding]:
             edit = _removed(definition, first) if not _calls(first.value) else None
             message = f"'{name.id}' is assigned and not read before line {then.span.line} assigns it again"
             yield Finding("L101", message, name.span, "remove the assignment, or use what it gives", edit)
+
+
+def _functions(definition: ast.FunctionDef) -> Iterator[ast.FunctionDef | ast.Lambda]:
+    """The functions inside: what they read, they read when they are called."""
+    pending: list[ast.Syntax] = [*definition.body]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            yield node
+        else:
+            pending += ast.children(node)
+
+
+def _names_in(node: ast.Syntax) -> Iterator[ast.Name]:
+    return (part for part in _inside(node) if isinstance(part, ast.Name))
 
 
 def _pairs(body: Sequence[ast.Syntax]) -> Iterator[tuple[ast.Assign, ast.Assign]]:
@@ -78,8 +93,9 @@ def unused_parameters(definition: ast.FunctionDef) -> Iterator[Finding]:
 
 def ignored_gradients(definition: ast.FunctionDef) -> Iterator[Finding]:
     """Gradients that a closure is given and never uses."""
+    returned = returned_names(definition.body)
     for closure in definition.body:
-        if not isinstance(closure, ast.FunctionDef):
+        if not isinstance(closure, ast.FunctionDef) or closure.name not in returned:
             continue
         read = {node.id for node in _reads(closure)}
         for parameter in closure.parameters:

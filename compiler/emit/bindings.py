@@ -46,6 +46,16 @@ def bound_names(body: Iterable[ast.Stmt]) -> Iterator[str]:
                 pass
 
 
+def returned_names(body: Iterable[ast.Stmt]) -> frozenset[str]:
+    """The names that stand last behind a `return`, as that of a closure does."""
+    found: set[str] = set()
+    for node in statements_in(body):
+        if isinstance(node, ast.Return):
+            last = node.value.elements[-1:] if isinstance(node.value, ast.TupleExpr) else (node.value,)
+            found |= {part.id for part in last if isinstance(part, ast.Name)}
+    return frozenset(found)
+
+
 def assigned_names(body: Iterable[ast.Stmt]) -> Iterator[str]:
     """Every name that the statements change: those bound, and those whose objects are written into."""
     body = tuple(body)

@@ -13,7 +13,7 @@ from ...lang.source import Span
 from ...lang.trampoline import Walk
 from ..ir.builder import Builder
 from ..ir.graph import Callee
-from ..ir.node import Block, Value
+from ..ir.node import Block, Node, Value
 from ..spelling.advice import for_member_of, for_name
 from ..spelling.overloads import Resolver
 from ..types.types import CLOSURE, Type, excess_of, strip_optional
@@ -21,7 +21,7 @@ from .annotations import dotted_name
 from .exits import MAX_DEPTH, too_deep
 from .last_rounds import value_of_last_round
 from .outside import Environment, Outside, OutsideConstant
-from .scopes import UNBOUND_LOCAL, Frame, LastRound, Refined, UnusableName
+from .scopes import UNBOUND_LOCAL, Frame, InnerFunction, LastRound, Refined, UnusableName
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -29,6 +29,14 @@ class Evaluated(ast.Syntax):
     """An expression that has been emitted, in the place of its syntax."""
 
     value: Value
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class InnerCall(ast.Syntax):
+    """A call of a function that is defined inside the one around it."""
+
+    call: ast.Call
+    called: InnerFunction
 
 
 Handler = Callable[["Emitter", Any], Walk]
@@ -81,6 +89,29 @@ POISON = UnusableName("", "")
 """Bound to a name whose definition failed: its uses fail too, silently."""
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class WrittenOut:
+    """A call that was written out: where in its body gradients do not flow, and whether they do where it stands, if
+    something around it in its own function says so."""
+
+    regions: Sequence[tuple[int, int, bool]]
+    mode: bool | None
+
+
+@dataclass(eq=False, slots=True)
+class InnerCalls:
+    """What calls of functions inside one function came to."""
+
+    closures: dict[Value, InnerFunction] = field(default_factory=dict)
+    """What is called where a closure is that is returned too."""
+    modes: dict[Node, WrittenOut] = field(default_factory=dict)
+    """For which call a node was written out, the innermost."""
+    open: set[int] = field(default_factory=set)
+    """Those whose bodies are being emitted, by the `id` of the definition."""
+    written: int = 0
+    """How many statements were written out."""
+
+
 @dataclass(slots=True)
 class Emitter:
     """The state of emitting one function or closure."""
@@ -91,6 +122,7 @@ class Emitter:
     name: str
     parameters: dict[Value, str] = field(default_factory=dict)
     outer: Emitter | None = None
+    calls: InnerCalls = field(default_factory=InnerCalls)
     loop_types: dict[tuple[int, str], Type] = field(default_factory=dict)
     """What a loop, by its `id`, carries for a name, where that is wider than what stands before it."""
     sums: set[tuple[int, str]] = field(default_factory=set)
@@ -98,6 +130,10 @@ class Emitter:
     depth: int = 0
     regions: Sequence[tuple[int, int, bool]] = ()
     """Where gradients do not flow: see `grad_modes`."""
+    mode: bool | None = None
+    """Whether they flow around a call that is being written out; None where the function around says nothing."""
+    returned: frozenset[str] = frozenset()
+    """The names that its `return`s have last: those of closures, if they are functions."""
     returns: Type | None = None
     """What the function is annotated to return."""
     unrolled: int = 1

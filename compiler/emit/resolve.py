@@ -128,11 +128,16 @@ def _is_of_gradients(test: Value) -> bool:
     return False
 
 
-def emit_function_call(e: Emitter, node: ast.Call, schema: FunctionSchema, arguments: Sequence[Argued]) -> Value:
+def matched_arguments(e: Emitter, node: ast.Call, schema: FunctionSchema, arguments: Sequence[Argued]) -> list[Value]:
+    """What a function is given, one value for each of its parameters."""
     match = e.unit.resolver.resolve([schema], arguments)
     if not isinstance(match, Match):
         raise _no_match(e, node, f"function '{schema.name}'", [schema], arguments, match)
-    inputs = convert_arguments(e, node, match, arguments)
+    return convert_arguments(e, node, match, arguments)
+
+
+def emit_function_call(e: Emitter, node: ast.Call, schema: FunctionSchema, arguments: Sequence[Argued]) -> Value:
+    inputs = matched_arguments(e, node, schema, arguments)
     types = [result.type for result in schema.returns]
     made = e.at(node).node("prim::CallFunction", inputs, types, attrs={"callee": schema.name})
     return _as_value(e, made.outputs, schema)

@@ -6,8 +6,9 @@ branch changed is its frame's own content, and leaving it costs what it changed,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from ...lang import ast
 from ...lang.light_dataclasses import dataclass, field
 from ..ir.node import Block, Node, Value
 
@@ -26,6 +27,18 @@ class Sliced(UnusableName):
     """A name for a slice, which is no value: its start, end and step."""
 
     bounds: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class InnerFunction(UnusableName):
+    """A name for a function inside a function, which is no value: it is written out where it is called, and sees there
+    what names stand for at the time, in the function that defines it. See `statements/called.py`."""
+
+    definition: ast.FunctionDef = field(kw_only=True)
+    frame: Frame = field(kw_only=True)
+    """Where it is defined."""
+    defaults: Mapping[str, Value] = field(kw_only=True)
+    """The values of defaults, which are those of the time when it is defined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +76,8 @@ class Frame:
     """Whether every path through it raises, so that what it bound matters no more."""
     had_round: set[Node] = field(default_factory=set)
     """Loops that did not come to an end without a round, or an error has been raised."""
+    is_own: bool = False
+    """Whether it is a comprehension's: what is bound in it no function sees that is called there."""
     left: bool = False
     """Whether every path through it has left by `return`, `break` or `continue`: what follows in it is dead."""
 
@@ -93,6 +108,22 @@ class Frame:
             frame = frame.parent
         self.had_round.add(loop)
         return True
+
+    def seen_by(self, called: InnerFunction) -> Frame:
+        """What a function sees that is called here: this frame, or the next one around in the function that defines it.
+
+        One that is defined in the frame itself, as a lambda that is called at once, sees what a comprehension binds.
+        """
+        seen, frame = called.frame, self
+        found = False
+        while frame is not called.frame:
+            if frame.function != called.frame.function or frame.is_own:
+                found = False
+            elif not found:
+                seen, found = frame, True
+            assert frame.parent is not None, "what is called is defined around"
+            frame = frame.parent
+        return seen if found else called.frame
 
     def names(self) -> Iterator[str]:
         """Every name bound here or outside, for suggestions."""

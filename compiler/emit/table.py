@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...lang import ast
-from .emitter import Evaluated, Handlers
+from .emitter import Evaluated, Handlers, InnerCall
 from .exits import Branch, Left, Loop, Missing
 from .expressions.calls import emit_call
 from .expressions.comprehensions import emit_list_comprehension, emit_stray_generator
@@ -16,6 +16,7 @@ from .expressions.forms import (
     emit_unwrap_optional,
 )
 from .expressions.gradients import emit_autograd_add, emit_autograd_zero, emit_materialize_grad
+from .expressions.lambdas import emit_stray_lambda
 from .expressions.simple import (
     emit_attribute,
     emit_binary_op,
@@ -35,6 +36,7 @@ from .expressions.slices import emit_slice_call
 from .expressions.strings import emit_formatted_value, emit_joined_str
 from .expressions.subscripts import emit_subscript
 from .expressions.type_tests import emit_is_scripting, emit_is_tensor, emit_is_tracing, emit_isinstance
+from .statements.called import emit_written_out
 from .statements.functions import emit_closure
 from .statements.loops import emit_loop
 from .statements.simple import (
@@ -53,6 +55,7 @@ from .statements.simple import (
 HANDLERS = Handlers(
     expressions={
         Evaluated: emit_evaluated,
+        InnerCall: emit_written_out,
         ast.Name: emit_name,
         ast.Constant: emit_constant,
         ast.TupleExpr: emit_tuple,
@@ -69,6 +72,7 @@ HANDLERS = Handlers(
         ast.BoolOp: emit_bool_op,
         ast.Compare: emit_compare,
         ast.Conditional: emit_conditional,
+        ast.Lambda: emit_stray_lambda,
         ast.JoinedStr: emit_joined_str,
         ast.FormattedValue: emit_formatted_value,
     },

@@ -11,7 +11,7 @@ Types of results follow from those of the arguments, by the op's own rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -86,6 +86,7 @@ class Builder:
     def __init__(self, where: Graph | Block, before: Node | None = None, span: Span = NO_SPAN) -> None:
         self._next = before or (where.body if isinstance(where, Graph) else where).ret
         self.current_span = span
+        self._told: Callable[[Node], object] | None = None
 
     @classmethod
     def in_front_of(cls, node: Node) -> Builder:
@@ -123,8 +124,19 @@ class Builder:
         finally:
             self.current_span = saved
 
+    @contextmanager
+    def telling(self, told: Callable[[Node], object]) -> Iterator[None]:
+        """Tell of each node meanwhile that is inserted."""
+        saved, self._told = self._told, told
+        try:
+            yield
+        finally:
+            self._told = saved
+
     def insert(self, node: Node) -> Node:
         """Link a finished node at the insertion point: `copy_nodes(block, env, builder.insert)`."""
+        if self._told is not None:
+            self._told(node)
         return node.insert_before(self._next)
 
     def node(

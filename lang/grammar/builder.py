@@ -238,6 +238,9 @@ class TreeBuilder:
     def conditional(self, c: list[Any], start: int, end: int) -> ast.Conditional:
         return ast.Conditional(Span(self.source, start, end), c[2], c[0], c[4])
 
+    def lambda_function(self, c: list[Any], start: int, end: int) -> ast.Lambda:
+        return ast.Lambda(Span(self.source, start, end), check_parameters(c[1], self.diagnostics), c[3])
+
     def chain_first(self, c: list[Any], start: int, end: int) -> tuple[str, list[ast.Expr]]:
         return c[1].text, [c[0], c[2]]
 

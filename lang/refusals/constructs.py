@@ -10,7 +10,6 @@ from .refusal import Complaint, Refusal
 _TOGETHER = "write functions; values that belong together travel in a tuple: Tuple[Tensor, int], and `x, n = t`"
 
 _KEYWORDS: dict[str, tuple[str, str]] = {
-    "lambda": ("'lambda' is not supported", "define the function with 'def' and use its name"),
     "class": ("classes are not supported", _TOGETHER),
     "import": ("this import is not supported", "remove it: torch, F and the types are known without one"),
     "from": ("this import is not supported", "remove it: torch, F and the types are known without one"),

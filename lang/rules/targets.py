@@ -72,6 +72,7 @@ _DESCRIPTIONS: dict[type[ast.Syntax], str] = {
     ast.BoolOp: "an expression",
     ast.Compare: "a comparison",
     ast.Conditional: "a conditional expression",
+    ast.Lambda: "a lambda",
 }
 
 

@@ -77,6 +77,8 @@ def test_pages_show_what_they_say(code: str) -> None:
 
 
 OVERWRITTEN = {
+    "k = 2.0\n    g = lambda q: q * k\n    k = 3.0\n    z = g(x)\n    k = 4.0\n    return z + g(x)": [],
+    "def g(a, b):\n        return a\n\n    return g(x, 2)": [],
     "z = x * 2\n    z = x * 3\n    return z": ["L101"],
     "z = x * 2\n    y = x + 1\n    z = y * 3\n    return z": ["L101"],
     "if x.sum() > 0:\n        z = x * 2\n        z = x * 3\n    else:\n        z = x\n    return z": ["L101"],

@@ -45,7 +45,7 @@ def test_blocks_around_and_below_a_mistake() -> None:
             if x > 0
                 y = 1 +
             elif x = 2:
-                y = lambda: 3
+                y = await 3
             else:
                 y = (
             for i range(3):

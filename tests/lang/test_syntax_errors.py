@@ -124,7 +124,6 @@ STATEMENTS = [
 ]  # fmt: skip
 
 UNSUPPORTED = [
-    ("y = lambda x: x", "lambda", "'lambda' is not supported", "define the function with 'def'"),
     ("class A:\n        x = 1", "class", "classes are not supported", "write functions"),
     ("import os", "import", "this import is not supported", "remove it"),
     ("from torch import Tensor", "from", "this import is not supported", "inside a function"),

@@ -17,7 +17,6 @@ from ...spelling.names import BUILTINS, MODULES, OWN, PLAIN_TOO, names_in_module
 from ...spelling.overloads import Argued, takes_sizes
 from ...types.types import (
     BOOL,
-    CLOSURE,
     FLOAT,
     INT,
     NUMBER,
@@ -30,7 +29,7 @@ from ...types.types import (
     may_be_none,
 )
 from ..annotations import dotted_name, resolve_type
-from ..emitter import Emitter, Evaluated, described
+from ..emitter import Emitter, Evaluated, InnerCall, described
 from ..outside import RecordType
 from ..resolve import (
     emit_arguments,
@@ -40,6 +39,7 @@ from ..resolve import (
     emit_resolved,
     with_float_base,
 )
+from ..scopes import InnerFunction
 from ..spellings import (
     SYMBOLS,
     asks_in_place,
@@ -56,6 +56,7 @@ from ..stores import LIST_MUTATIONS, emit_update
 from .comprehensions import emit_decision
 from .conditions import emit_bool
 from .generators import take_tuples_for_lists, through_elements, with_lists
+from .lambdas import emit_lambda_call
 from .mutation import emit_mutation
 from .operators import emit_binary
 from .outside import called_outside
@@ -91,6 +92,8 @@ def emit_call(e: Emitter, node: ast.Call) -> Walk:
     function = node.function
     if isinstance(function, ast.Name):
         return (yield _call_name(e, node, function))
+    if isinstance(function, ast.Lambda):
+        return (yield emit_lambda_call(e, node, function))
     if not isinstance(function, ast.Attribute):
         called = function.function if isinstance(function, ast.Call) else function
         notes = for_module(dotted_name(called)) or ("only names and methods are called",)
@@ -104,8 +107,16 @@ def emit_call(e: Emitter, node: ast.Call) -> Walk:
 
 def _call_name(e: Emitter, node: ast.Call, function: ast.Name) -> Walk:
     name = function.id
-    if e.frame.lookup(name) is not None:
-        return _call_value(e, e.lookup(name, function.span), function)
+    binding = e.frame.lookup(name)
+    if isinstance(binding, InnerFunction):
+        return (yield e.unit.handlers.expressions[InnerCall](e, InnerCall(node.span, node, binding)))
+    if binding is not None:
+        value = e.lookup(name, function.span)
+        if value in e.calls.closures:
+            return (
+                yield e.unit.handlers.expressions[InnerCall](e, InnerCall(node.span, node, e.calls.closures[value]))
+            )
+        return _refuse_value(e, value, function)
     if e.is_open_closure(name):
         raise e.fail("E404", f"closure '{name}' calls itself", function.span, "write a loop instead")
     if name in e.unit.names and not (e.unit.builtins_first and name in BUILTINS):
@@ -185,14 +196,7 @@ def _needs_comparing(type: Type) -> bool:
     return isinstance(type, ListType) and type.element not in (BOOL, INT, FLOAT)
 
 
-def _call_value(e: Emitter, value: Value, function: ast.Name) -> Value:
-    if value.type == CLOSURE:
-        raise e.fail(
-            "E401",
-            f"closure '{function.id}' is called",
-            function.span,
-            "a closure is only returned; put shared code into a function of its own",
-        )
+def _refuse_value(e: Emitter, value: Value, function: ast.Name) -> Value:
     note = "functions are called by their names, and not passed: say which by a str, and write an `if`"
     raise e.fail("E204", f"'{function.id}' is {described(value.type)}, not a function", function.span, note)
 

@@ -62,7 +62,8 @@ def _each(e: Emitter, made: _Made, index: int, value: Value) -> Walk:
     block.param.span = node.span
     position, carried = block.add_input(INT), block.add_input(value.type)
     made.carried.append(carried)
-    with e.block(block, node.span):
+    with e.block(block, node.span) as frame:
+        frame.is_own = True
         e.at(node)
         item = iteration.item(position)
         yield emit_target(e, clause.target, Argued(item, clause.iterable.span))

@@ -9,7 +9,7 @@ from ....lang.trampoline import Walk
 from ...ir.node import Block, Node, Value
 from ...types.types import CLOSURE, NONE, OptionalType, Type, unify
 from ..emitter import Emitter, described
-from ..scopes import UNBOUND_LOCAL, Frame, Refined, UnusableName
+from ..scopes import UNBOUND_LOCAL, Frame, InnerFunction, Refined, Sliced, UnusableName
 from ..truth import EmitSide, TruthValue, refine
 
 
@@ -92,6 +92,11 @@ def _add_joined_output(
 def _why_undefined(name: str, frames: list[Frame]) -> UnusableName:
     reasons = [found for frame in frames if isinstance(found := frame.lookup(name), UnusableName)]
     told = [reason for reason in reasons if reason is not UNBOUND_LOCAL]
+    if any(isinstance(reason, InnerFunction) for reason in told):
+        note = f"define '{name}' once, at the top level of its function, and put the `if` inside it"
+        return UnusableName("E403", "is a function defined inside a branch or a loop", (note,))
+    if any(isinstance(reason, Sliced) for reason in told):
+        return UnusableName("E304", "is a slice, by the branch taken", ("use the slice inside the branch",))
     if told or len(reasons) == len(frames):
         return (told or reasons)[0]
     return UnusableName(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ....lang import ast
 from ....lang.diagnostics import MAX_DIAGNOSTICS, Abort
@@ -17,16 +16,19 @@ from ...types.types import (
     NONE,
     TupleType,
     Type,
-    is_subtype,
 )
 from ..annotations import resolve_type
-from ..bindings import bound_names, statements_in
-from ..emitter import Emitter, Unit, described
+from ..bindings import bound_names, returned_names
+from ..emitter import Emitter, Unit
 from ..exits import RESULT, Exit, structure
+from ..expressions.lambdas import as_called
 from ..scopes import Frame
+from .called import bind_called
 from .grad_modes import apply_grad_modes, regions_of
 from .parameters import parameters_of
+from .results import check_annotation, report_falling_off
 from .simple import emit_statements
+from .uses import check_uses
 
 
 def emit_definition(unit: Unit, node: ast.FunctionDef) -> Walk:
@@ -42,8 +44,8 @@ def emit_definition(unit: Unit, node: ast.FunctionDef) -> Walk:
     graph.body.ret.replace_inputs(outputs)
     called = _result_names(e, len(outputs))
     results = tuple(Argument(name, v.type) for name, v in zip(called, outputs, strict=True) if v.type != CLOSURE)
-    _check_annotation(e, node, [r.type for r in results])
-    apply_grad_modes(graph, node, unit.names, unit.diagnostics)
+    check_annotation(e, node, [r.type for r in results])
+    apply_grad_modes(graph, node, unit.names, unit.diagnostics, e.calls.modes)
     return FunctionSchema(node.name, "", arguments, results), graph
 
 
@@ -55,14 +57,13 @@ def _add_parameter(e: Emitter, block: Block, name: str, type: Type) -> None:
 
 def _emit_body(e: Emitter, node: ast.FunctionDef) -> Walk:
     """Emit the statements; the values returned, one per element of a returned tuple."""
-    _check_closures(e, node)
+    check_uses(e, node)
+    e.returned = returned_names(node.body)
     structured = structure(node.body, e.diagnostics)
     if node.returns is not None:
         e.returns = resolve_type(node.returns, e.diagnostics, e.unit.environment)
     yield emit_statements(e, structured.body)
-    if e.falls_off:
-        message, note = f"'{node.name}' returns a value on some paths only", "end the function with a `return`"
-        e.diagnostics.report("E306", message, node.name_span, note)
+    report_falling_off(e, node)
     if len(e.diagnostics.found) > MAX_DIAGNOSTICS:
         raise Abort(node.name)
     if e.frame.raised:
@@ -80,33 +81,6 @@ def _of_no_path(e: Emitter, node: ast.FunctionDef) -> list[Value]:
     declared = e.returns or NONE
     types = declared.elements if isinstance(declared, TupleType) and len(declared.elements) > 1 else [declared]
     return [e.at(node).uninitialized(type) for type in types]
-
-
-def _check_closures(e: Emitter, node: ast.FunctionDef) -> None:
-    """Report closures that are not returned, for nothing ever calls them. Other uses are refused where they stand."""
-    statements = list(statements_in(node.body))
-    used = {name for statement in statements for name in _names_in(statement)}
-    bindings = Counter(bound_names(node.body))
-    closures = [s for s in statements if isinstance(s, ast.FunctionDef)]
-    defined = Counter(closure.name for closure in closures)
-    for closure in reversed(closures):
-        if closure.name not in used:
-            note = f"return it last: `return y, {closure.name}`; code that is called goes into a function of its own"
-        elif bindings[closure.name] > defined[closure.name]:
-            note = f"'{closure.name}' is assigned too, and that value is what is returned: rename one of the two"
-        else:
-            continue
-        e.diagnostics.report("E402", f"closure '{closure.name}' is not returned", closure.name_span, note)
-
-
-def _names_in(statement: ast.Stmt) -> Iterator[str]:
-    """The names in a statement's own expressions."""
-    pending: list[ast.Syntax] = list(ast.expressions_of(statement))
-    while pending:
-        part = pending.pop()
-        if isinstance(part, ast.Name):
-            yield part.id
-        pending += ast.children(part)
 
 
 def _result_names(e: Emitter, count: int) -> Sequence[str]:
@@ -131,7 +105,13 @@ def _flattened(e: Emitter, value: Value) -> list[Value]:
 
 
 def emit_closure(e: Emitter, node: ast.FunctionDef) -> Walk:
-    """A nested function: a prim::Function whose block uses the values around it as they are now."""
+    """A nested function that is returned: a prim::Function whose block uses the values around it as they are now.
+
+    One that is not is written out where it is called.
+    """
+    if node.name not in e.returned:
+        yield bind_called(e, node)
+        return
     for parameter in node.parameters:
         if parameter.default is not None or parameter.keyword_only:
             raise e.fail(
@@ -145,21 +125,12 @@ def emit_closure(e: Emitter, node: ast.FunctionDef) -> Walk:
     (block,) = function.blocks
     names = frozenset(bound_names(node.body)) - {p.name for p in node.parameters}
     frame = Frame(e.frame, e.unit.next_function(), locals=names)
-    inner = Emitter(e.unit, Builder(block), frame, node.name, outer=e)
+    inner = Emitter(e.unit, Builder(block), frame, node.name, outer=e, calls=e.calls)
     inner.regions = regions_of(node, e.diagnostics)
     for argument in arguments:
         _add_parameter(inner, block, argument.name, argument.type)
     outputs = yield _emit_body(inner, node)
     block.ret.replace_inputs(outputs)
-    _check_annotation(inner, node, [v.type for v in outputs if v.type != CLOSURE])
+    check_annotation(inner, node, [v.type for v in outputs if v.type != CLOSURE])
     e.bind(node.name, function.output)
-
-
-def _check_annotation(e: Emitter, node: ast.FunctionDef, types: list[Type]) -> None:
-    """`-> T`: what is returned, the closure left out."""
-    declared = e.returns
-    if node.returns is None or declared is None:
-        return
-    actual: Type = types[0] if len(types) == 1 else TupleType(tuple(types))
-    if not is_subtype(actual, declared):
-        raise e.fail("E301", f"'{node.name}' returns {described(actual)}, not {described(declared)}", node.returns.span)
+    e.calls.closures[function.output] = yield as_called(e, node)

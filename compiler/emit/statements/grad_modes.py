@@ -30,6 +30,7 @@ from ...passes.simplification.fold_constants import fold_unwritten
 from ...spelling.advice import for_context
 from ...types.types import TensorType
 from ..annotations import dotted_name
+from ..emitter import WrittenOut
 
 Region = tuple[int, int, bool]
 """Where a body starts and ends, and whether gradients flow from what is computed there."""
@@ -73,18 +74,28 @@ def _bodies(statement: ast.Stmt) -> Iterator[ast.Stmt]:
             pass
 
 
+def region_at(regions: Sequence[Region], span: Span) -> bool | None:
+    """Whether gradients flow from what is computed at a place, as the innermost region says; None outside of all."""
+    return next((enabled for start, end, enabled in reversed(regions) if start <= span.start < end), None)
+
+
 def is_enabled(regions: Sequence[Region], span: Span, outside: bool = True) -> bool:
     """Whether gradients flow from what is computed at a place: the innermost region says so, or what is outside."""
-    return next((enabled for start, end, enabled in reversed(regions) if start <= span.start < end), outside)
+    enabled = region_at(regions, span)
+    return outside if enabled is None else enabled
 
 
 def apply_grad_modes(
-    graph: Graph, node: ast.FunctionDef, definitions: Mapping[str, ast.FunctionDef], diagnostics: Diagnostics
+    graph: Graph,
+    node: ast.FunctionDef,
+    definitions: Mapping[str, ast.FunctionDef],
+    diagnostics: Diagnostics,
+    written_out: Mapping[Node, WrittenOut],
 ) -> None:
     """Detach what is computed where no gradient flows from it, in the function and in its closures.
 
     The mode is that of the functions called too, `definitions`: they are inlined where it is off. Of what a function
-    from outside gives, nothing flows back.
+    from outside gives, nothing flows back. For what was `written_out` for a call inside, it is that of the call.
     """
     pending = [(_nodes_of(graph.body), node, True)]
     inlined = 0
@@ -95,7 +106,7 @@ def apply_grad_modes(
         for inner in nodes:
             if inner.kind == "prim::Function":
                 pending.append((_nodes_of(inner.blocks[0]), closures[inner.span.start], True))
-            elif is_enabled(regions, inner.span, mode):
+            elif _flows(written_out.get(inner), regions, inner, mode):
                 continue
             elif inlined < MAX_INLINED and inner.attrs.get("callee") in definitions and is_plain_call(graph, inner):
                 copied = inline_call(graph, inner)
@@ -108,6 +119,22 @@ def apply_grad_modes(
     if inlined:
         # What is known of the arguments decides what a callee asks of its optionals.
         fold_unwritten(graph)
+
+
+def _flows(written: WrittenOut | None, regions: Sequence[Region], node: Node, mode: bool) -> bool:
+    """Whether gradients flow from what a node computes. Where the call says so for which it was written out, it is
+    marked here, since its own place does not tell it: see `mark_recorded`."""
+    if written is None:
+        return RECORDED in node.attrs or is_enabled(regions, node.span, mode)
+    said = region_at(written.regions, node.span)
+    said = written.mode if said is None else said
+    if said and _computes(node):
+        node.attrs[RECORDED] = True
+    return mode if said is None else said
+
+
+def _computes(node: Node) -> bool:
+    return node.schema is not None or node.kind == "prim::CallFunction"
 
 
 def mark_recorded(graph: Graph, definitions: Mapping[str, ast.FunctionDef]) -> None:
@@ -125,8 +152,11 @@ def mark_recorded(graph: Graph, definitions: Mapping[str, ast.FunctionDef]) -> N
     regions = [regions_of(node, Diagnostics()) for node in ordered]
     for node in _nodes_of(graph.body):
         place = bisect_right(starts, node.span.start) - 1
-        computes = node.schema is not None or node.kind == "prim::CallFunction"
-        if computes and id(node.span.source) in inner and is_enabled(regions[max(place, 0)], node.span, outside=False):
+        if (
+            _computes(node)
+            and id(node.span.source) in inner
+            and is_enabled(regions[max(place, 0)], node.span, outside=False)
+        ):
             node.attrs[RECORDED] = True
 
 

@@ -23,7 +23,7 @@ from ..expressions.conditions import emit_condition
 from ..expressions.iteration import FOREVER, follow_length, iterate
 from ..expressions.targets import emit_target
 from ..last_rounds import raise_where
-from ..scopes import DELETED, Frame, LastRound, Refined, UnusableName
+from ..scopes import DELETED, Frame, InnerFunction, LastRound, Refined, Sliced, UnusableName
 from ..truth import TruthValue, refine
 from .branches import emit_branch_statements
 from .simple import emit_statements
@@ -182,8 +182,8 @@ def _emit_body(
             type = e.loop_types.get((id(node), name), value.type)
             e.bind(name, block.add_input(type, name.lstrip("$").partition(".")[0]))
         for name in names:
-            if isinstance(e.frame.lookup(name), LastRound):
-                # A loop before this one assigned it; here it is what the round before made of it.
+            if isinstance(e.frame.lookup(name), LastRound | InnerFunction | Sliced):
+                # What it is before this loop, it is not here: it is what the round before made of it.
                 e.frame.bind(name, ONLY_IN_BODY)
         params = dict(zip(initial, block.inputs[1:], strict=True))
         yield start(e, index)

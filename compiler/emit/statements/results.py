@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ....lang import ast
 from ....lang.trampoline import Walk
 from ...ir.node import Value
-from ...types.types import CLOSURE, TupleType
-from ..emitter import Emitter
+from ...types.types import CLOSURE, TupleType, Type, is_subtype
+from ..emitter import Emitter, described
 from ..expected import take_type, want_elements
 from ..stars import emit_elements, require_known
 
@@ -56,3 +58,20 @@ def _last_element(e: Emitter, node: ast.Name) -> Value:
             "code after an early `return` counts as its `else` branch",
         )
     return value
+
+
+def check_annotation(e: Emitter, node: ast.FunctionDef, types: Sequence[Type]) -> None:
+    """`-> T`: what is returned, the closure left out."""
+    declared = e.returns
+    if node.returns is None or declared is None:
+        return
+    actual: Type = types[0] if len(types) == 1 else TupleType(tuple(types))
+    if not is_subtype(actual, declared):
+        raise e.fail("E301", f"'{node.name}' returns {described(actual)}, not {described(declared)}", node.returns.span)
+
+
+def report_falling_off(e: Emitter, node: ast.FunctionDef) -> None:
+    """Report a function that comes to its end on some path, and returns a value on others."""
+    if e.falls_off:
+        message, note = f"'{node.name}' returns a value on some paths only", "end the function with a `return`"
+        e.diagnostics.report("E306", message, node.name_span, note)

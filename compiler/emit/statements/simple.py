@@ -18,6 +18,7 @@ from ..exits import Branch, Left, Missing
 from ..expected import annotated, take_elements, take_type, want_elements
 from ..expressions.conditions import emit_condition
 from ..expressions.generators import given_as_list
+from ..expressions.lambdas import bind_lambda, is_lambda
 from ..expressions.operators import emit_binary
 from ..expressions.slices import bind_slice, emit_list_slice, is_slice, plain_subscript
 from ..expressions.strings import emit_str
@@ -60,6 +61,9 @@ def emit_assign(e: Emitter, node: ast.Assign) -> Walk:
     match node:
         case ast.Assign(targets=(ast.Name(id=name),), value=ast.Call() as call) if name[0] != "$" and is_slice(e, call):
             yield bind_slice(e, name, call)
+            return
+        case _ if is_lambda(node):
+            yield bind_lambda(e, node)
             return
     type = None
     if node.annotation is not None:

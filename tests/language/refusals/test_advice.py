@@ -70,7 +70,7 @@ REFUSED = {
     "return x.data_ptr()": "no address",
     "return deepcopy(x)": "x.clone()",
     "open('a')": "in Python",
-    "lambda a: a": "with 'def'",
+    "lambda a: a": "give it a name and call that",
     "yield x": "in a list",
     "global y": "as a parameter",
     "import numpy as np": "what torch calls it",
