@@ -56,8 +56,25 @@ def _handed_on(
     results: Sequence[Any], values: Sequence[Any], arrays: Sequence[Any], outputs: Sequence[Any]
 ) -> list[Any]:
     """The results, a value itself where branches and loops went such that it is handed on as it is."""
-    given = {id(array): value for array, value in zip(arrays, values, strict=True) if isinstance(array, np.ndarray)}
-    return [given.get(id(output), result) for output, result in zip(outputs, results, strict=False)]
+    given: dict[int, Any] = {}
+    for array, value in zip(arrays, values, strict=True):
+        if isinstance(array, np.ndarray):
+            # Of two values that share an array nobody can tell which it is.
+            given[id(array)] = value if given.get(id(array), value) is value else None
+    return [
+        value if _asks_alike(value := given.get(id(output)), result) else result
+        for output, result in zip(outputs, results, strict=False)
+    ]
+
+
+def _asks_alike(value: Any, result: Any) -> bool:
+    """Whether a value that has the array of a result is that result: what is written into under `no_grad` has the array
+    of what was written, and the gradient of what was there."""
+    return value is not None and _requires_grad(value) == _requires_grad(result)
+
+
+def _requires_grad(value: Any) -> bool:
+    return isinstance(value, TapeValue) and value._requires_grad
 
 
 class DifferentiableGraph(TapeNode):

@@ -362,6 +362,50 @@ def test_an_argument_that_is_returned_is_the_same_variable() -> None:
     np.testing.assert_allclose(x.grad.data, 2 * X * W + 1)
 
 
+@pytest.mark.parametrize("takes_branch", [False, True])
+def test_what_is_written_into_without_gradients_keeps_that_of_what_was_there(takes_branch: bool) -> None:
+    """It has the array of what was written, which nobody goes back through."""
+    function = gs.CompilationUnit("""
+def f(x, y, c: bool):
+    z = x * 0.5
+    u = x
+    for i in range(2):
+        u = z
+    with torch.no_grad():
+        z.mul_(1.5)
+    if c:
+        with torch.no_grad():
+            z.mul_(3.0)
+    return u + y
+""").f
+    x, y = gs.tape.Variable(np.array([1.0, 2.0])), gs.tape.Variable(np.array([3.0, 4.0]))
+    function(x, y, takes_branch).sum().backward()
+    assert x.grad is not None and y.grad is not None
+    np.testing.assert_array_equal(x.grad.data, [0.5, 0.5])
+    np.testing.assert_array_equal(y.grad.data, [1.0, 1.0])
+
+
+@pytest.mark.parametrize("second", [lambda x: x.data, lambda x: gs.tape.Variable(x.data)])
+def test_arguments_that_share_an_array_are_told_apart(second: Any) -> None:
+    function = gs.CompilationUnit("""
+def f(x, k, c: bool):
+    a = x * 2
+    for i in range(3):
+        if c:
+            y = x
+        else:
+            y = k * 2
+            a = a + y
+        k = y
+    return y, a
+""").f
+    x = gs.tape.Variable(np.array([1.0, 2.0]))
+    y, _ = function(x, second(x), True)
+    y.sum().backward()
+    assert x.grad is not None
+    np.testing.assert_array_equal(x.grad.data, [1.0, 1.0])
+
+
 def test_undefined_gradients_stay_undefined_in_a_group() -> None:
     with gs.settings.autodiff_debugging(True):
         function = gs.CompilationUnit(UNIT.two.code).two
