@@ -158,3 +158,21 @@ def test_what_a_loop_carries_and_keeps_has_both_gradients() -> None:
     (second,) = torch.autograd.grad(first.sum(), y)
     tanh = torch.tanh(y.detach())
     np.testing.assert_allclose(second.numpy(), (-2 * tanh * (1 - tanh * tanh)).numpy(), rtol=1e-12)
+
+
+def test_a_part_that_may_be_undefined_is_added_as_one_in_either_order() -> None:
+    """z's gradient is that of a row, of another row behind branches, and its own: the sums are taken apart for the
+    rows, and what a branch may leave undefined may not come to an ordinary addition."""
+    unit = gs.CompilationUnit(
+        "def f(x0, z0, n: int, c: bool):\n    x = x0 * 1\n    z = z0 * 1\n    y = x + 1\n    if not c:\n"
+        "        if n > 2:\n            if not c:\n                x = torch.tanh(x) + z[1]\n        y = z[0]\n"
+        "    return x, y, z\n"
+    )
+    x, z = np.linspace(-1, 1, 3), np.linspace(-2, 2, 9).reshape(3, 3)
+    for n, c in ((2, False), (3, False), (3, True)):
+        _, pullback = gs.vjp(unit.f, x, z, n, c)
+        found = pullback((np.ones(3), np.ones(3), np.ones((3, 3))))
+        wanted = np.ones((3, 3))
+        wanted[0] += 0 if c else 1
+        wanted[1] += 1 if n > 2 and not c else 0
+        assert np.array_equal(found[1], wanted), (n, c)

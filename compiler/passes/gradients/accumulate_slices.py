@@ -23,7 +23,7 @@ from __future__ import annotations
 from ...ir.builder import Builder
 from ...ir.gradient_parts import part_of, uncover
 from ...ir.graph import Graph
-from ...ir.node import Node
+from ...ir.node import Node, Value
 from ...ir.rewrite import constant_of, replace_node
 
 
@@ -39,8 +39,8 @@ def accumulate_slices(graph: Graph) -> bool:
             changed = True
             continue
         parted = _added_one_by_one(node)
-        changed |= parted is not None
-        pending += [node, parted] if parted is not None else []
+        changed |= bool(parted)
+        pending += parted
     return changed
 
 
@@ -51,25 +51,30 @@ def _is_sum(node: Node) -> bool:
     return type(alpha) is int and alpha == 1
 
 
-def _added_one_by_one(node: Node) -> Node | None:
-    """acc + (p + q) as (acc + p) + q, where p and q, or one of them, are slices: the sum of acc and p."""
-    inner = node.inputs[1].node
+def _added_one_by_one(node: Node) -> list[Node]:
+    """acc + (p + q) as (acc + p) + q, where p or q is a slice: the two new sums; none where it is not so."""
+    acc, inner = node.inputs[0], node.inputs[1].node
     if not _is_sum(inner) or inner.owner is not node.owner or inner.output.use_count != 1:
-        return None
+        return []
     if not any(part_of(value) for value in inner.inputs[:2]):
-        return None
-    builder = Builder.in_front_of(node)
-    # What may be undefined in one of the sums may be so in the other.
-    operands = [node.inputs[0], inner.inputs[0]]
-    if "prim::AutogradAdd" in (node.kind, inner.kind):
-        first = builder.node("prim::AutogradAdd", operands, [node.output.type])
-    else:
-        first = builder.op("aten::add.Tensor", *operands, inner.inputs[2]).node
-        first.output.type = node.output.type
-    node.set_input(0, first.output)
-    node.set_input(1, inner.inputs[1])
+        return []
+    builder, type = Builder.in_front_of(node), node.output.type
+    # What may be undefined in one of the sums may be so in either of the new ones.
+    is_sure = "prim::AutogradAdd" not in (node.kind, inner.kind)
+
+    def plus(left: Value, right: Value) -> Value:
+        if not is_sure:
+            return builder.node("prim::AutogradAdd", [left, right], [type]).output
+        added = builder.op("aten::add.Tensor", left, right, inner.inputs[2])
+        added.type = type
+        return added
+
+    left, right = inner.inputs[:2]
+    first = plus(acc, left)
+    total = plus(first, right)
+    replace_node(node, [total])
     inner.destroy()
-    return first
+    return [total.node, first.node]
 
 
 def _add_part(node: Node) -> bool:
