@@ -29,9 +29,10 @@ def value_of_last_round(builder: Builder, frame: Frame, last: LastRound, told: s
     for inner, around in zip(chain[:0:-1], chain[-2::-1], strict=True):
         value = _carried(inner, value)
         if not around.carried:
-            require_round(Builder(around.loop.blocks[0], span=builder.current_span), inner.loop, message)
+            at = Builder(around.loop.blocks[0], span=builder.current_span)
+            require_round(at, *inner.loop.inputs[:2], message)
     if frame.first_asks_for_a_round(last.loop):
-        require_round(builder, last.loop, message)
+        require_round(builder, *last.loop.inputs[:2], message)
     return _carried(last, value)
 
 
@@ -51,17 +52,17 @@ def _carry_out(loop: Node, value: Value) -> Value:
     return loop.add_output(value.type, value.name_hint)
 
 
-def require_round(builder: Builder, loop: Node, message: str) -> None:
-    """Raise where a loop had no round, of which neither its count nor its condition may say so beforehand."""
-    trips, entry = map(constant_of, loop.inputs[:2])
-    if entry is not True:
-        raise_where(builder, builder.op("aten::__not__.bool", loop.inputs[1]), message)
-    if trips is NOT_CONSTANT or trips < 1:
-        raise_where(builder, builder.op("aten::lt.int", loop.inputs[0], 1), message)
+def require_round(builder: Builder, trips: Value, entry: Value, message: str) -> None:
+    """A RuntimeError at the builder's place where a loop has no round, of which neither its count nor its condition may
+    say so beforehand."""
+    if constant_of(entry) is not True:
+        _raise_where(builder, builder.op("aten::__not__.bool", entry), message)
+    count = constant_of(trips)
+    if count is NOT_CONSTANT or count < 1:
+        _raise_where(builder, builder.op("aten::lt.int", trips, 1), message)
 
 
-def raise_where(builder: Builder, condition: Value, message: str) -> None:
-    """A RuntimeError at the builder's place, where a condition holds."""
+def _raise_where(builder: Builder, condition: Value, message: str) -> None:
     branch = builder.node("prim::If", [condition], blocks=2)
     for block in branch.blocks:
         with builder.at(block):

@@ -21,7 +21,7 @@ from .captures import Capture, NestedEdges, TensorCapture, captured, require_cap
 from .fingerprints import check_fingerprints, fingerprints_of, is_checking
 from .node import Edge, GradientValue, Metadata, TapeNode
 from .programs import captured_names, tape_key
-from .value import TapeValue, as_variable, plain, recorded, wrapped
+from .value import TapeValue, as_variable, needs_gradient, plain, recorded, wrapped
 
 
 def run_on_tape(program: CompiledGraph, values: Sequence[Any]) -> list[Any]:
@@ -70,11 +70,7 @@ def _handed_on(
 def _asks_alike(value: Any, result: Any) -> bool:
     """Whether a value that has the array of a result is that result: what is written into under `no_grad` has the array
     of what was written, and the gradient of what was there."""
-    return value is not None and _requires_grad(value) == _requires_grad(result)
-
-
-def _requires_grad(value: Any) -> bool:
-    return isinstance(value, TapeValue) and value._requires_grad
+    return value is not None and needs_gradient(value) == needs_gradient(result)
 
 
 class DifferentiableGraph(TapeNode):

@@ -26,14 +26,13 @@ from ...types.types import NONE, TENSOR, Type
 from ..annotations import resolve_type
 from ..bindings import bound_names, returned_names, statements_in
 from ..emitter import Emitter, InnerCall, WrittenOut
-from ..exits import RESULT, Exit, structure
+from ..exits import RESULT, Exit
 from ..expressions.lambdas import as_called
 from ..resolve import emit_arguments, matched_arguments
 from ..scopes import Frame
+from .bodies import emit_function_body
 from .grad_modes import region_at, regions_of
-from .results import check_annotation, report_falling_off
-from .simple import emit_statements
-from .uses import check_uses
+from .results import check_annotation
 
 MAX_WRITTEN = 10_000
 """Statements that are written out for calls of functions inside one function: such calls inside each other multiply."""
@@ -93,7 +92,6 @@ def _entered(e: Emitter, node: InnerCall) -> Emitter:
     mode = region_at(e.regions, node.call.span)
     inner.mode = e.mode if mode is None else mode
     inner.regions = regions_of(definition, e.diagnostics)
-    inner.returned = returned_names(definition.body)
     return inner
 
 
@@ -126,17 +124,12 @@ def _bind_parameters(e: Emitter, inner: Emitter, node: InnerCall, arguments: Seq
 
 
 def _emit_body(e: Emitter, inner: Emitter, definition: ast.FunctionDef) -> Walk:
-    check_uses(inner, definition)
-    structured = structure(definition.body, inner.diagnostics)
-    if definition.returns is not None:
-        inner.returns = resolve_type(definition.returns, inner.diagnostics, inner.unit.environment)
-    yield emit_statements(inner, structured.body)
-    report_falling_off(inner, definition)
+    left_by = yield emit_function_body(inner, definition)
     if inner.frame.raised:
         # Nor does the call come to an end.
         e.frame.raised = True
         return inner.builder.uninitialized(inner.returns or NONE)
-    if structured.exit is Exit.NEVER:
+    if left_by is Exit.NEVER:
         return inner.at(definition).constant(None)
     value = inner.lookup(RESULT, definition.name_span)
     check_annotation(inner, definition, [value.type])

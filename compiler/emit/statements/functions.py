@@ -11,24 +11,17 @@ from ...ir.builder import Builder
 from ...ir.graph import Graph
 from ...ir.node import Block, Value
 from ...types.schema import Argument, FunctionSchema
-from ...types.types import (
-    CLOSURE,
-    NONE,
-    TupleType,
-    Type,
-)
-from ..annotations import resolve_type
-from ..bindings import bound_names, returned_names
+from ...types.types import CLOSURE, NONE, TupleType, Type
+from ..bindings import bound_names
 from ..emitter import Emitter, Unit
-from ..exits import RESULT, Exit, structure
+from ..exits import RESULT, Exit
 from ..expressions.lambdas import as_called
 from ..scopes import Frame
+from .bodies import emit_function_body
 from .called import bind_called
 from .grad_modes import apply_grad_modes, regions_of
 from .parameters import parameters_of
-from .results import check_annotation, report_falling_off
-from .simple import emit_statements
-from .uses import check_uses
+from .results import check_annotation
 
 
 def emit_definition(unit: Unit, node: ast.FunctionDef) -> Walk:
@@ -57,18 +50,12 @@ def _add_parameter(e: Emitter, block: Block, name: str, type: Type) -> None:
 
 def _emit_body(e: Emitter, node: ast.FunctionDef) -> Walk:
     """Emit the statements; the values returned, one per element of a returned tuple."""
-    check_uses(e, node)
-    e.returned = returned_names(node.body)
-    structured = structure(node.body, e.diagnostics)
-    if node.returns is not None:
-        e.returns = resolve_type(node.returns, e.diagnostics, e.unit.environment)
-    yield emit_statements(e, structured.body)
-    report_falling_off(e, node)
+    left_by = yield emit_function_body(e, node)
     if len(e.diagnostics.found) > MAX_DIAGNOSTICS:
         raise Abort(node.name)
     if e.frame.raised:
         return _of_no_path(e, node)
-    if structured.exit is Exit.NEVER:
+    if left_by is Exit.NEVER:
         if e.outer is not None:
             note = "return one gradient per input, in order, None where there is none"
             e.diagnostics.report("E405", f"'{node.name}' returns no gradient", node.name_span, note)

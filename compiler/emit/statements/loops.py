@@ -22,7 +22,7 @@ from ..exits import RESULT, Loop
 from ..expressions.conditions import emit_condition
 from ..expressions.iteration import FOREVER, follow_length, iterate
 from ..expressions.targets import emit_target
-from ..last_rounds import raise_where
+from ..last_rounds import require_round
 from ..scopes import DELETED, Frame, InnerFunction, LastRound, Refined, Sliced, UnusableName
 from ..truth import TruthValue, refine
 from .branches import emit_branch_statements
@@ -96,7 +96,10 @@ def _emit_prim_loop(e: Emitter, node: Loop, trips: Value | None, first: TruthVal
         initial = _initial_values(e, node, names)
         numbers = [name for name, value in initial.items() if value.type in NUMBERS and (id(node), name) in e.sums]
         if numbers:
-            _require_a_round(e, node, trips, entry, numbers, is_counted=first is None)
+            # What is a tensor behind the loop would be a number where there is no round, or no other.
+            told = " and ".join(map(e.told, numbers))
+            message = f"the loop ends before {told} becomes a tensor: start from one, `x.new_zeros([])`"
+            require_round(e.at(node), trips, entry, message)
             with _written_out(e, node, FIRST_ROUND):
                 goes_on = yield _emit_first_round(e, node, start)
             if e.frame.raised:
@@ -115,19 +118,6 @@ def _emit_prim_loop(e: Emitter, node: Loop, trips: Value | None, first: TruthVal
         loop.destroy()
         del e.diagnostics.found[found:]
     raise e.fail("E304", "the types of this loop's variables do not settle", node.span, "annotate them before the loop")
-
-
-def _require_a_round(
-    e: Emitter, node: Loop, trips: Value, entry: Value, numbers: Sequence[str], *, is_counted: bool
-) -> None:
-    """What is a tensor behind the loop would be a number where there is no round, or no other: that is told."""
-    e.at(node)
-    if is_counted:
-        none = e.value("aten::lt.int", node, trips, e.at(node).constant(1))
-    else:
-        none = e.value("aten::__not__.bool", node, entry)
-    told = " and ".join(map(e.told, numbers))
-    raise_where(e.at(node), none, f"the loop ends before {told} becomes a tensor: start from one, `x.new_zeros([])`")
 
 
 def _emit_first_round(e: Emitter, node: Loop, start: RoundStart) -> Walk:
