@@ -169,7 +169,7 @@ def may_be_uninitialized(value: Value) -> bool:
     seen, pending = {value}, [value]
     while pending:
         current = pending.pop()
-        if current.node.kind == "prim::Uninitialized" or _is_told_by_cast(current):
+        if current.node.kind == "prim::Uninitialized" or is_unsure_input(current):
             return True
         given = [current.node.inputs[0]] if current.node.kind == "prim::unchecked_cast" else sources(current)
         pending += [v for v in given if v not in seen]
@@ -177,14 +177,15 @@ def may_be_uninitialized(value: Value) -> bool:
     return False
 
 
-def _is_told_by_cast(value: Value) -> bool:
-    """Whether a graph's input may not be there: it has no dtype, and a cast says what it has where it is."""
+def is_unsure_input(value: Value) -> bool:
+    """Whether a cast tells that a graph's input may not be there: it says what dtype the input has where it is, or
+    nothing that is new."""
     if value.node.kind != "prim::unchecked_cast":
         return False
     (given,) = value.node.inputs
     is_input = given.node.kind == PARAM and given.node.owner is not None and given.node.owner.node is None
     had, told = (type.dtype if isinstance(type, TensorType) else None for type in (given.type, value.type))
-    return is_input and had is None and told is not None
+    return is_input and (given.type == value.type or (had is None and told is not None))
 
 
 def _input_state(value: Value) -> State:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..analysis.definedness import is_sure, may_be_uninitialized
+from ..analysis.definedness import is_sure, is_unsure_input, may_be_uninitialized
 from ..ir.builder import Builder
 from ..ir.graph import Graph, backward_of
 from ..ir.node import Node, Value, copy_node
@@ -85,7 +85,7 @@ class Backward:
         run_recipe(df, "after_autodiff", is_part=True, without=without)
         self._hoist_sizes(df)
         self._hoist_shapes(df)
-        self._rebuild_lists(df)
+        self._rebuild(df)
         return df
 
     def _is_input(self, value: Value) -> bool:
@@ -150,12 +150,12 @@ class Backward:
             for node in users:
                 node.set_input(len(node.inputs) - 1, shapes)
 
-    def _rebuild_lists(self, df: Graph) -> None:
+    def _rebuild(self, df: Graph) -> None:
         """Have df put together the lists that the forward put together, so that what is in them is captured: tensors
-        that may be kept already, and constants, which are not."""
+        that may be kept already, and constants, which are not. So too what tells that an input may not be there."""
         forward = self.forward.graph.body
         while True:
-            used = {v.node for v, _ in _uses(df) if v.node.kind == "prim::ListConstruct" and v.node.owner is forward}
+            used = {v.node for v, _ in _uses(df) if v.node.owner is forward and _is_rebuilt(v)}
             if not used:
                 return
             first = df.body.param.next
@@ -226,6 +226,10 @@ def _uses(graph: Graph) -> Iterable[tuple[Value, Node]]:
 
 def _used(graph: Graph) -> set[Value]:
     return {value for value, _ in _uses(graph)}
+
+
+def _is_rebuilt(value: Value) -> bool:
+    return value.node.kind == "prim::ListConstruct" or is_unsure_input(value)
 
 
 def _keep_rank(tensor: Value, size: Value) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 from typing import Any
 
 import gradscript as gs
@@ -208,6 +209,34 @@ def f(x, n: int):
     gs.vjp(function, array, 1)
     np.testing.assert_allclose(gs.vjp(function, array, rounds)[1](1.0)[0], wanted.numpy(), rtol=1e-12)
     np.testing.assert_allclose(gs.grad(function)(array, rounds), wanted.numpy(), rtol=1e-12)
+
+
+def nested(depth: int) -> str:
+    """A loop in a loop and so on, and a row of what is from outside in the innermost."""
+    counts = [f"n{level}" for level in range(depth)]
+    lines = [f"def f(x, z, {', '.join(f'{n}: int' for n in counts)}):", "    y = x.clone()"]
+    lines += [f"{'    ' * (level + 1)}for i{level} in range({n}):" for level, n in enumerate(counts)]
+    lines += [f"{'    ' * (depth + 1)}y = torch.tanh(y) * z[1] + z[0] * 0.1", "    return y"]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+def test_shapes_of_what_only_an_inner_loop_computes_are_asked_where_it_does(depth: int) -> None:
+    namespace: dict[str, Any] = {"torch": torch}
+    exec(nested(depth), namespace)
+    function = gs.CompilationUnit(nested(depth)).f
+    for counts in product((0, 2), repeat=depth):
+        found = []
+        for one in (namespace["f"], function):
+            x = torch.linspace(-1, 1, 3, dtype=torch.float64, requires_grad=True)
+            z = torch.linspace(-2, 2, 9, dtype=torch.float64).reshape(3, 3).requires_grad_()
+            y = one(x, z, *counts)
+            first = torch.autograd.grad((y * y).sum(), (x, z), create_graph=True, materialize_grads=True)
+            found.append((y, *first))
+            if 0 not in counts:
+                found[-1] += torch.autograd.grad(sum((g * g).sum() for g in first), (x, z))
+        for wanted, got in zip(*found, strict=True):
+            torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_new_sizes_and_counts_compile_nothing() -> None:

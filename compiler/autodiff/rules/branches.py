@@ -35,11 +35,11 @@ def body_graph(name: str, block: Block, outside: Sequence[Value], graph: Graph, 
     body = Graph(name, graph.functions, graph.span, graph.title)
     env: dict[Value, Value] = {}
     for value in (*block.inputs, *outside):
-        unsure = lacks or may_be_uninitialized(value)
-        env[value] = body.body.add_input(sure_type(value) if unsure else value.type, value.name_hint)
+        type = sure_type(value) if lacks or may_be_uninitialized(value) else value.type
+        env[value] = body.body.add_input(type, value.name_hint)
     builder = Builder(body, span=graph.span)
     for value, given in env.items():
-        if given.type != value.type:
+        if given.type != value.type or may_be_uninitialized(value):
             env[value] = builder.cast(given, value.type)
     for value in dict.fromkeys(constants_used(block)):
         copy_node(value.node, env, body.body.append)

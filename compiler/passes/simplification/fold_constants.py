@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...analysis.definedness import is_unsure_input
 from ...ir.evaluation import evaluate_constants
 from ...ir.graph import Graph
 from ...ir.kinds import entering
@@ -101,6 +102,8 @@ def _fold_is(node: Node) -> Node | None:
 def _fold_narrowing(node: Node) -> Node | None:
     """A cast or unwrapping that says nothing new."""
     value = node.inputs[0]
+    if is_unsure_input(node.output):
+        return None
     if value.type != NONE and is_subtype(value.type, node.output.type):
         return replace_node(node, [value])
     if isinstance(value.type, OptionalType) and constant_of(value) not in (NOT_CONSTANT, None):
