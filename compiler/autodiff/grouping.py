@@ -10,12 +10,14 @@ from ..ir.node import Node, Value, walk
 
 
 class Grouping:
-    """The nodes of a block, the candidates among them, and the barriers that no group crosses.
+    """The nodes of a block, the candidates among them, the barriers that no group crosses, and what keeps its order.
 
     Every node belongs to a cluster, named by one of its members; clusters of candidates grow by merging.
     """
 
-    def __init__(self, nodes: Sequence[Node], candidates: set[Node], barriers: Sequence[Node]) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], candidates: set[Node], barriers: Sequence[Node], fixed: Sequence[Node]
+    ) -> None:
         self._nodes = nodes
         self._position = {node: i for i, node in enumerate(nodes)}
         self._candidates = candidates
@@ -26,6 +28,11 @@ class Grouping:
         self._at_top = {inner: node for node in nodes for inner in _inside(node)}
         self._sources = {node: list(self._producers(node)) for node in nodes}
         self._users = {node: list(self._consumers(node)) for node in nodes}
+        for earlier, later in pairwise(fixed):
+            self._sources[later].append(earlier)
+            self._users[earlier].append(later)
+        # Per position itself, if no cluster has members on both sides of its end, or one further on.
+        self._gap = list(range(len(nodes)))
 
     def grow(self) -> list[list[Node]]:
         """Merge all that may be merged; the groups, each in program order."""
@@ -40,11 +47,8 @@ class Grouping:
         groups = {self._find(node) for node in self._candidates}
         return [sorted(self._members[g], key=self._position.__getitem__) for g in groups]
 
-    def ordered(self, groups: Sequence[Sequence[Node]], fixed: Sequence[Node]) -> list[Node | Sequence[Node]]:
-        """Nodes and groups in an order that respects uses, as near to the old one as may be.
-
-        The nodes in `fixed` keep their order among themselves.
-        """
+    def ordered(self, groups: Sequence[Sequence[Node]]) -> list[Node | Sequence[Node]]:
+        """Nodes and groups in an order that respects uses and what is fixed, as near to the old one as may be."""
         item_of: dict[Node, int] = {node: i for i, group in enumerate(groups) for node in group}
         items: list[Node | Sequence[Node]] = [*groups]
         for node in self._nodes:
@@ -54,8 +58,6 @@ class Grouping:
         before: list[set[int]] = [set() for _ in items]
         for node in self._nodes:
             before[item_of[node]].update(item_of[source] for source in self._sources[node])
-        for earlier, later in pairwise(fixed):
-            before[item_of[later]].add(item_of[earlier])
         return _sorted(items, before, [self._last(item) for item in items])
 
     def _last(self, item: Node | Sequence[Node]) -> int:
@@ -122,12 +124,23 @@ class Grouping:
         self._parent[small] = large
         self._members[large] += self._members.pop(small)
         lows, highs = zip(self._span[large], self._span.pop(small), strict=True)
-        self._span[large] = min(lows), max(highs)
+        self._span[large] = first, last = min(lows), max(highs)
+        position = self._behind(first)
+        while position < last:
+            self._gap[position] = position + 1
+            position = self._behind(position)
+
+    def _behind(self, position: int) -> int:
+        """The first position from here on that no cluster spans together with the next: no way leads back over it."""
+        while self._gap[position] != position:
+            self._gap[position] = self._gap[self._gap[position]]
+            position = self._gap[position]
+        return position
 
     def _leads_around(self, start: Node, end: Node) -> bool:
         """Whether a way leads from one cluster to another through a third."""
-        _, limit = self._span[end]
-        if self._span[start][0] >= limit:
+        limit = self._behind(self._span[end][1])
+        if self._span[start][0] > limit:
             return False
         seen = {start}
         stack: list[Node] = []

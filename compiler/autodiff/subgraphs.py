@@ -183,15 +183,16 @@ def _gather(block: Block, graph: Graph, threshold: int, activity: Activity) -> l
     candidates = {node for node in nodes if is_candidate(node, graph, activity)}
     if _count(candidates) < threshold:
         return []
-    grouping = Grouping(nodes, candidates, [n for n in nodes if n not in candidates and has_effect(n)])
+    others = [node for node in nodes if node not in candidates]
+    effects = [node for node in others if has_effect(node)]
+    grouping = Grouping(nodes, candidates, effects, [n for n in others if has_effect(n) or _is_random(n)])
     groups = [group for group in grouping.grow() if _count(group) >= threshold]
     if not groups:
         return []
     for node in nodes:
         node.unlink()
     made: list[Node] = []
-    fixed = [n for n in nodes if n not in candidates and (has_effect(n) or _is_random(n))]
-    for item in grouping.ordered(groups, fixed):
+    for item in grouping.ordered(groups):
         if isinstance(item, Node):
             block.append(item)
         else:

@@ -151,28 +151,33 @@ def test_results_are_those_of_the_whole() -> None:
                 np.testing.assert_array_equal(left, right)
 
 
-def _random_graph(rng: np.random.Generator, count: int) -> str:
-    """Ops that can be differentiated and ones that cannot, on values at random."""
-    lines, values = [], ["a", "b"]
+def _random_graph(rng: np.random.Generator, count: int, *, draws: bool) -> str:
+    """Ops that can be differentiated and ones that cannot, on values at random, and draws, which keep their order."""
+    lines, values = ["  %s : float = prim::Constant[value=1.0]()"], ["a", "b"]
     for i in range(count):
         x, y = rng.choice(values, 2)
-        op = rng.choice([f"aten::mul.Tensor(%{x}, %{y})", f"aten::tanh(%{x})", f"aten::detach(%{x})"])
+        plain = [f"aten::mul.Tensor(%{x}, %{y})", f"aten::tanh(%{x})", f"aten::detach(%{x})"]
+        op = rng.choice([*plain, f"aten::normal.Tensor_float(%{x}, %s)"] if draws else plain)
         lines.append(f"  %v{i} : Tensor = {op}")
         values.append(f"v{i}")
     results = ", ".join(f"%{v}" for v in rng.choice(values, 3))
     return "\n".join(["graph f(%a : Tensor, %b : Tensor):", *lines, f"  return ({results})", ""])
 
 
+@pytest.mark.parametrize("draws", [False, True], ids=["plain", "draws"])
 @pytest.mark.parametrize("seed", range(some(40)))
-def test_random_graphs_stay_acyclic_and_right(seed: int) -> None:
+def test_random_graphs_stay_acyclic_and_right(seed: int, draws: bool) -> None:
     rng = np.random.default_rng(seed)
-    text = _random_graph(rng, 30)
-    graph, _ = _groups(text)
     values = [rng.standard_normal(3) for _ in range(2)]
-    for left, right in zip(
-        run_plan(plan_with_groups(graph), values), run_plan(plan_with_groups(parse_ir(text)), values), strict=True
-    ):
-        np.testing.assert_array_equal(left, right)
+    for _ in range(10):
+        text = _random_graph(rng, 60, draws=draws)
+        graph, _ = _groups(text)
+        results = []
+        for one in (graph, parse_ir(text)):
+            gs.random.manual_seed(seed)
+            results.append(run_plan(plan_with_groups(one), values))
+        for left, right in zip(*results, strict=True):
+            np.testing.assert_array_equal(left, right)
 
 
 RECURRENT = """
