@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import count
 
 from ..types.dtypes import DType
@@ -10,10 +10,16 @@ from .kernel import Axis, Buffer, Definition, Kernel, Load, Reduce, Statement, S
 from .statements import indices, used_names
 
 
-def axes_of_statement(kernel: Kernel, statement: Statement) -> frozenset[str]:
+def statement_axes(kernel: Kernel) -> Callable[[Statement], frozenset[str]]:
+    """What tells along which axes a statement of a kernel runs, to be asked of many: it takes as long to make as one
+    look at all of them."""
     defined = {s.name: s.axes for s in kernel.body if isinstance(s, Definition)}
-    found = frozenset(name for index in indices(statement) for name in index.axes)
-    return found.union(*(defined.get(name, frozenset()) for name in used_names(statement)))
+
+    def axes_of(statement: Statement) -> frozenset[str]:
+        found = frozenset(name for index in indices(statement) for name in index.axes)
+        return found.union(*(defined.get(name, frozenset()) for name in used_names(statement)))
+
+    return axes_of
 
 
 def reduced_dtype(kernel: Kernel, statement: Reduce) -> DType:

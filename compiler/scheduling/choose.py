@@ -15,7 +15,7 @@ from math import prod
 
 from ...lang.light_dataclasses import replace
 from ..kernel_ir.kernel import Axis, Compute, Kernel, Load, Reduce, Statement, Store, Uniform
-from ..kernel_ir.queries import axes_of_statement
+from ..kernel_ir.queries import statement_axes
 from ..kernel_ir.statements import slice_of, used_names
 from ..ops.scalar import PRIMITIVES
 from .limits import LIMITS, Limits
@@ -153,11 +153,11 @@ def _is_of_halves(kernel: Kernel) -> bool:
 
 def _moved(kernel: Kernel, *kinds: type[Statement]) -> dict[str, int]:
     """Bytes of an element of each buffer that is read or written at every point, by its name."""
-    everywhere = _names(kernel.axes)
+    everywhere, axes_of = _names(kernel.axes), statement_axes(kernel)
     return {
         s.buffer: kernel.buffer(s.buffer).dtype.itemsize
         for s in kernel.body
-        if isinstance(s, Load | Store) and isinstance(s, kinds) and axes_of_statement(kernel, s) >= everywhere
+        if isinstance(s, Load | Store) and isinstance(s, kinds) and axes_of(s) >= everywhere
     }
 
 

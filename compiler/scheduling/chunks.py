@@ -22,7 +22,7 @@ from ..kernel_ir.kernel import (
     Store,
     Total,
 )
-from ..kernel_ir.queries import axes_of_statement, defined, fresh, names_of, reduced_dtype, with_dependents
+from ..kernel_ir.queries import defined, fresh, names_of, reduced_dtype, statement_axes, with_dependents
 from ..kernel_ir.statements import conditions, slice_of, used_names, with_axes_found, with_indices
 from ..types.dtypes import BOOL, INT64
 from .padding import choose_others, identity, needs_mask, outside
@@ -87,8 +87,9 @@ def _along(statement: Statement, cut: str, chunks: str, step: str, position: Ind
 def _within(kernel: Kernel, step: str, chunks: str, condition: Condition) -> Kernel:
     """The kernel whose last chunk is short: nothing is read or written past the end, and reductions see identities."""
     body: list[Statement] = []
+    axes_of = statement_axes(kernel)
     for statement in kernel.body:
-        if isinstance(statement, Load | Store) and axes_of_statement(kernel, statement) & {step}:
+        if isinstance(statement, Load | Store) and step in axes_of(statement):
             statement = replace(statement, conditions=(*conditions(statement), condition))
         body.append(statement)
     names = frozenset({step})
@@ -123,10 +124,9 @@ def _unconditional(body: list[Statement], condition: Condition) -> list[Statemen
 
 
 def _conditional(body: list[Statement], kernel: Kernel, step: str, condition: Condition) -> list[Statement]:
+    axes_of = statement_axes(kernel)
     return [
-        replace(s, conditions=(condition,))
-        if isinstance(s, Load) and not s.conditions and axes_of_statement(kernel, s) & {step}
-        else s
+        replace(s, conditions=(condition,)) if isinstance(s, Load) and not s.conditions and step in axes_of(s) else s
         for s in body
     ]
 

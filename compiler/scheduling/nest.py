@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from ...lang.light_dataclasses import dataclass, field, replace
 from ..kernel_ir.kernel import Cast, Compute, Definition, Kernel, Load, Position, Reduce, Statement, Store, Uniform
-from ..kernel_ir.queries import axes_of_statement
+from ..kernel_ir.queries import statement_axes
 from ..kernel_ir.statements import used_names
 
 CHEAP = frozenset(
@@ -122,7 +122,8 @@ class _Builder:
             s.name: float(i) for i, s in enumerate(kernel.body) if isinstance(s, Definition)
         }
         self._stores = {id(s): float(i) for i, s in enumerate(kernel.body) if isinstance(s, Store)}
-        self._axes = {id(s): axes_of_statement(kernel, s) for s in kernel.body if isinstance(s, Store)}
+        axes_of = statement_axes(kernel)
+        self._axes = {id(s): axes_of(s) for s in kernel.body if isinstance(s, Store)}
 
     def nest(
         self, loops: tuple[str, ...], effects: Sequence[Effect], wanted: frozenset[str], available: frozenset[str]

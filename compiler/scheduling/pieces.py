@@ -31,7 +31,7 @@ from ..kernel_ir.kernel import (
     Statement,
     Store,
 )
-from ..kernel_ir.queries import axes_of_statement, fresh, names_of, restricted
+from ..kernel_ir.queries import fresh, names_of, restricted, statement_axes
 from ..kernel_ir.statements import (
     conditions,
     indices,
@@ -98,12 +98,12 @@ def _ends(index: Index, cut: Axis, bounds: Sequence[int | float]) -> set[int]:
 
 def _elements_read(kernel: Kernel) -> int:
     """Elements that are asked for, each as often as it is."""
-    total = 0
+    total, axes_of = 0, statement_axes(kernel)
     for statement in kernel.body:
         ranges = positions_within(kernel.sizes, statement.conditions) if isinstance(statement, Load) else None
         if ranges is not None:
             points = 1
-            for name in axes_of_statement(kernel, statement):
+            for name in axes_of(statement):
                 low, high = ranges[name]
                 points *= high - low + 1
             total += points

@@ -12,7 +12,7 @@ from ...lang.light_dataclasses import replace
 from ..kernel_ir.index import Index, axis
 from ..kernel_ir.kernel import Axis, Buffer, Definition, Kernel, Load, Reduce, Statement, Store
 from ..kernel_ir.layout import contiguous_strides
-from ..kernel_ir.queries import axes_of_statement, restricted, with_dependents
+from ..kernel_ir.queries import restricted, statement_axes, with_dependents
 from ..kernel_ir.statements import slice_of, used_names, without_unused
 
 
@@ -39,7 +39,8 @@ def sums_apart(kernel: Kernel, finals: Sequence[Reduce]) -> tuple[Kernel, Kernel
     names = [name for s in sums for name in used_names(s)]
     if not sums or any(s.over != row for s in sums) or any(isinstance(s, Reduce) for s in slice_of(kernel.body, names)):
         return None
-    along = [s for s in kernel.body if axes_of_statement(kernel, s) & row or s in finals]
+    axes_of = statement_axes(kernel)
+    along = [s for s in kernel.body if axes_of(s) & row or s in finals]
     late = with_dependents(kernel, list(finals))
     if not any(isinstance(s, Store) and s not in late for s in along):
         return None

@@ -23,8 +23,8 @@ from functools import partial
 from math import prod
 
 from ...lang.light_dataclasses import dataclass, replace
-from ..kernel_ir.kernel import Axis, Kernel, Load, Reduce, Statement, Store
-from ..kernel_ir.queries import axes_of_statement
+from ..kernel_ir.kernel import Axis, Kernel, Load, Reduce, Store
+from ..kernel_ir.queries import statement_axes
 from ..kernel_ir.statements import slice_of, used_names
 from ..types.open_sizes import greatest, least
 from .choose import fits_in_registers
@@ -153,10 +153,11 @@ def _walked(kernel: Kernel, across: Iterable[Axis]) -> Kernel:
 
 def _chunk_walked(kernel: Kernel, cut: Axis, finals: Sequence[Reduce], limits: ChunkLimits) -> int:
     """Rows of a chunk: enough to pay for its results, and not so many that a program could be more."""
+    axes_of, rows = statement_axes(kernel), {a.name for a in kernel.with_role("reduction")}
     moved = sum(
-        _itemsize(kernel, s)
+        kernel.buffer(s.buffer).dtype.itemsize
         for s in kernel.body
-        if cut.name in axes_of_statement(kernel, s) and _is_along_rows(kernel, s)
+        if isinstance(s, Load | Store) and cut.name in axes_of(s) and rows & axes_of(s)
     )
     stored_and_loaded = 2 * sum(final.dtype.itemsize for final in finals)
     paying = next_power(-(-limits.share * stored_and_loaded // max(moved, 1)))
@@ -175,15 +176,6 @@ def _in_turn(chunk: int, reduced: Iterable[Axis], cut: Axis, most: int) -> int:
     return least(chunk, next_power(-(-most // greatest(others, 1)))) if most else chunk
 
 
-def _is_along_rows(kernel: Kernel, statement: Statement) -> bool:
-    row = {a.name for a in kernel.with_role("reduction")}
-    return isinstance(statement, Load | Store) and bool(row & axes_of_statement(kernel, statement))
-
-
-def _itemsize(kernel: Kernel, statement: Statement) -> int:
-    return kernel.buffer(statement.buffer).dtype.itemsize if isinstance(statement, Load | Store) else 0
-
-
 def _rows_of_chunk(size: int, programs: int, fewest: int) -> int:
     """A power of two, as `fewest` is, so that blocks of any smaller power divide it."""
     return next_power(greatest(-(-size // max(programs, 1)), fewest))
@@ -200,7 +192,8 @@ def _side_by_side(kernel: Kernel, across: list[Axis], finals: list[Reduce], limi
 
 
 def _stores_along(kernel: Kernel, axes: frozenset[str]) -> bool:
-    return any(isinstance(s, Store) and axes_of_statement(kernel, s) & axes for s in kernel.body)
+    axes_of = statement_axes(kernel)
+    return any(isinstance(s, Store) and axes_of(s) & axes for s in kernel.body)
 
 
 def _split_long_rows(kernel: Kernel, limits: ChunkLimits) -> list[Kernel]:

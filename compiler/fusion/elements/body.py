@@ -61,6 +61,8 @@ class Body:
     ended: dict[str, frozenset[str]] = field(default_factory=dict)
     rows: dict[str, frozenset[str]] = field(default_factory=dict)
     memo: dict[Any, Operand] = field(default_factory=dict)
+    work: list[tuple[int, int]] = field(default_factory=list)
+    """Of each that is remembered, the work that it takes by itself, and with all that was computed for it."""
     _made: dict[Any, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _numbers: dict[str, int] = field(default_factory=dict)
@@ -80,6 +82,7 @@ class Body:
                 self._taken.discard(statement.name)
         self._numbers.clear()
         del self.statements[mark.statements :]
+        del self.work[mark.remembered :]
         for memory, count in ((self._made, mark.made), (self.memo, mark.remembered)):
             while len(memory) > count:
                 memory.popitem()

@@ -15,7 +15,7 @@ from ...ops.arrays import numpy_dtype
 from ...ops.elementwise import SYMBOLIC, Pointwise, SpecializedOp
 from ...ops.meta import Meta, UnknownType, is_known
 from ...ops.registry import OPS
-from ...ops.scalar import CHOICES, CONSTANT, LIMITS, PARAMETER
+from ...ops.scalar import CHOICES, CONSTANT, LIMITS, PARAMETER, PRIMITIVES
 from ...types.dtypes import BOOL, FLOAT16, DType
 from ...types.types import BOOL as BOOL_TYPE
 from ...types.types import INT, NUMBERS
@@ -105,6 +105,11 @@ def _names(op: str, compute: DType) -> list[str]:
     if choice is None:
         return [op]
     return [choice.otherwise, *(choice.cases.values() if compute.is_floating else ())]
+
+
+def functions_within(node: Node, known: KnownFacts) -> int:
+    """How many functions, as sines, an element of a pointwise op is computed by: each takes as long as many sums."""
+    return sum(step.op in PRIMITIVES and PRIMITIVES[step.op].floating for step in _specialization(node, known).steps)
 
 
 def _static_arguments(node: Node) -> Sequence[int]:

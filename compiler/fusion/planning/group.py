@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from ....lang.light_dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from ...scheduling.row_parts import COMBINED
 from ...types.dtypes import BOOL, FLOAT64, INT64
 from ..elements.body import Body, register_dtype
 from ..elements.rule import ElementPlace, Incompatible, LoadGuards, as_dtype
+from .growth import SELDOM, Asked, Overgrown, is_long, largest_again, room_left
 from .reductions import Reduction
 from .space import Held, IterationSpace
 from .turned import reads_alike, walks_alike
@@ -53,6 +55,14 @@ class Group(IterationSpace):
     """Whether what joins it may ask for more buffers."""
     _own_names: dict[tuple[str, bool], str] = field(default_factory=dict)
     """Of buffers, by the arguments that they are and whether they are written; some may have been taken back."""
+    _within: list[Value] = field(default_factory=list)
+    """Whose elements are being computed, each for the one before it."""
+    _before: int = 0
+    """How many elements were remembered when the trial began."""
+    _work: int = 0
+    """What the elements took that were computed, those of trials that failed too."""
+    _enough: int = 0
+    """Up to how much work it is sure that no more than a kernel may do is done again."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,9 +113,38 @@ class Group(IterationSpace):
         key = (value, place, guards)
         found = self.body.memo.get(key)
         if found is None:
+            if is_long(place):
+                raise Overgrown(self._within[-1]) if len(self._within) > 1 else Incompatible
+            before, work = self._work, self.memory.work_of(value)
+            self._within.append(value)
             found = yield self._make(value, place, guards)
+            self._within.pop()
             self.body.memo[key] = found
+            self._work += work
+            self.body.work.append((work, self._work - before))
+            if self._work > self._enough:
+                self._require_room()
         return found
+
+    def _require_room(self) -> None:
+        """Overgrown where what is tried computes too much again by itself; Incompatible where this kernel would."""
+        most = self.memory.most_again
+        room = room_left(self._asked(0), self._is_read, most)
+        if room < 0:
+            is_own = room_left(self._asked(self._before), self._is_read, most) < 0
+            value = largest_again(self._asked(self._before), self._is_read) if is_own else None
+            raise Overgrown(value) if value is not None else Incompatible
+        self._enough = self._work + max(room, SELDOM)
+
+    def _asked(self, first: int) -> Iterator[Asked]:
+        """What was asked for, from the `first` on."""
+        body = self.body
+        return islice(((key[0], key[1], *work) for key, work in zip(body.memo, body.work, strict=True)), first, None)
+
+    def _is_read(self, value: Value) -> bool:
+        """Whether its elements are there: in memory, or as a reduction of this kernel."""
+        placed = self.memory.placed.get(value)
+        return value in self.held or (placed is not None and placed[1] < self.order)
 
     def _make(self, value: Value, place: ElementPlace, guards: LoadGuards) -> Walk:
         held = self.held.get(value)
@@ -117,6 +156,8 @@ class Group(IterationSpace):
         stored = self.memory.where(value, self)
         if stored is not None:
             return self._load(value, stored, place, guards)
+        if value in self.memory.kept:
+            raise Incompatible
         node, which = value.node, value.index
         self._remember(node.span)
         reduction = self.memory.reductions.get(value)
@@ -329,18 +370,24 @@ class Group(IterationSpace):
     def _attempt(self, act: Any, is_turned: bool = False) -> bool:
         mark = self.body.mark()
         before = (dict(self.buffers), dict(self.arguments), dict(self.parameters), dict(self.held), dict(self.sources))
-        wanted = self.memory.mark()
+        wanted, left = self.memory.mark(), self._enough - self._work
+        self._before = mark.remembered
         try:
             act()
             if len(self.buffers) > len(before[0]) and not self.may_grow:
                 raise Incompatible
             if is_turned and not self._walks_alike(mark.statements):
                 raise Incompatible
-        except Incompatible:
+        except Incompatible as error:
+            if isinstance(error, Overgrown):
+                self.memory.overgrown = error.value
             self.body.take_back(mark)
+            self._within.clear()
+            self._enough = self._work + left
             self.buffers, self.arguments, self.parameters, self.held, self.sources = before
             self.memory.take_back(wanted)
             return False
+        self.memory.overgrown = None
         return True
 
     def _walks_alike(self, count: int) -> bool:

@@ -16,11 +16,14 @@ from ...kernel_ir.layout import Layout, StridedView, views_of
 from ...ops.meta import Meta
 from ...ops.registry import OPS, Trait
 from ...types.dtypes import FLOAT32
-from ..elements.pointwise import add_gradients, cast_element, same_element
+from ..elements.pointwise import add_gradients, cast_element, functions_within, pointwise_element, same_element
 from ..elements.rule import ElementReader
 from ..statistics import statistics_of
+from .growth import MOST_AGAIN
 from .reductions import Reduction
 
+WORK_OF_FUNCTION = 16
+"""What computing one takes, as a sine, beside what an element takes that is a sum or lies elsewhere."""
 BEFORE = -1
 """The step after which inputs and constants are there."""
 
@@ -51,8 +54,14 @@ class MemoryPlacement:
         self.placed: dict[Value, tuple[str, int]] = {}
         self.held_in: dict[Value, Holder] = {}
         self.wanted: list[tuple[Value, str]] = []
+        self.kept: set[Value] = set()
+        """What is in memory so that it is not computed again, not by kernels that run before either."""
+        self.most_again = MOST_AGAIN
+        self.overgrown: Value | None = None
+        """What the last trial would have computed too often."""
         self._graph = graph
         self._names: set[str] = set()
+        self._work: dict[Value, int] = {}
         self._views: dict[Node, list[StridedView] | None] = {}
 
     def place(self, value: Value, order: int, layout: Layout | None = None) -> str:
@@ -116,6 +125,15 @@ class MemoryPlacement:
     def number(self, value: Value) -> tuple[str, int]:
         """The name of a number that is computed or given at run time, and after which step it is there."""
         return self.placed[value]
+
+    def work_of(self, value: Value) -> int:
+        """What it takes to compute an element from those that it follows from."""
+        found = self._work.get(value)
+        if found is None:
+            is_computed = self.rules.get(value.node) is pointwise_element
+            functions = functions_within(value.node, self.known) if is_computed else 0
+            found = self._work[value] = 1 + WORK_OF_FUNCTION * functions
+        return found
 
     def views(self, node: Node) -> list[StridedView] | None:
         """What a view op does to the addresses of its first argument."""

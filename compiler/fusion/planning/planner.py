@@ -29,6 +29,7 @@ from ..statistics import is_unrounded
 from ..straight import Unfusable, told
 from .assemble import Split, assembled
 from .group import Group
+from .growth import FEW_AGAIN
 from .memory_views import layout_in_place, same_as, unturned, views_before
 from .parts_stored import is_joined, joined_parts, parts_to_store
 from .placement import BEFORE, MemoryPlacement
@@ -190,19 +191,38 @@ class Planner:
         shape = self.known[reduction.operand].shape
         is_row = is_of_rows(shape, reduction.dims, self._few_rows)
         tile = self._tiles.of(shape) if self._most_tiled else None
+        group = None
+        while group is None:
+            group = self._joined(value, reduction, is_row, tile)
+            if group is None and not self._relieve():
+                group = self._begun(value, reduction, is_row, tile)
+                if group is None:
+                    self._relieve()
+        self.memory.held_in[value] = group
+        self._commit()
+
+    def _joined(self, value: Value, reduction: Reduction, is_row: bool, tile: Tile | None) -> Group | None:
+        """The kernel that takes a reduction besides what it does already."""
         for group in self._candidates(full=True):
             group.may_grow = not _is_full(group)
             joined = self._joins(group, value, reduction, is_row, tile)
             group.may_grow = True
-            if joined:
-                break
-        else:
-            group = self._begun(value, reduction, is_row, tile)
-        self.memory.held_in[value] = group
-        self._commit()
+            if joined or self.memory.overgrown is not None:
+                return group if joined else None
+        return None
 
-    def _begun(self, value: Value, reduction: Reduction, is_row: bool, tile: Tile | None) -> Group:
-        """A new kernel for a reduction: of a tile, unless that is no axis of it."""
+    def _relieve(self) -> bool:
+        """Have in memory what the last trial would have computed too often; whether there is any."""
+        value = self.memory.overgrown
+        if value is None:
+            return False
+        self.memory.overgrown, self.memory.most_again = None, FEW_AGAIN
+        self.materialize(value)
+        self.memory.kept.add(value)
+        return True
+
+    def _begun(self, value: Value, reduction: Reduction, is_row: bool, tile: Tile | None) -> Group | None:
+        """A new kernel for a reduction: of a tile, unless that is no axis of it. None where it would be overgrown."""
         if tile is not None:
             group = self._new_group(tile.space)
             group.hold(tile)
@@ -223,6 +243,9 @@ class Planner:
                 group.axes[d] for d in rows_within(shape, reduction, self.memory.reductions, self.known, self._few_rows)
             )
         if not group.try_reduction(value, reduction):
+            if self.memory.overgrown is not None:
+                self._steps.remove(group)
+                return None
             self._begin_from_memory(group, value, reduction)
         return group
 
@@ -320,17 +343,28 @@ class Planner:
     def _store(
         self, value: Value, name: str, offset: tuple[Any, ...] | None, whole: Value, *, first: bool = False
     ) -> None:
+        group = None
+        while group is None:
+            group = self._storing(value, name, offset, first=first)
+            if group is None and not self._relieve():
+                raise Unfusable(f"{told(value.node)} cannot be computed by a kernel", value.node.span)
+        _, order = self.memory.placed.get(whole, (name, BEFORE))
+        self.memory.placed[whole] = (name, max(order, group.order))
+
+    def _storing(self, value: Value, name: str, offset: tuple[Any, ...] | None, *, first: bool) -> Group | None:
+        """The kernel that stores a value; None where none can, or it would be overgrown."""
         groups = self._candidates()
         # The first that has a statistic has it as it was computed.
         for group in reversed(groups) if first or is_unrounded(value) else groups:
             if group.try_store(value, name, offset):
-                break
-        else:
-            group = self._new_group(self.known[value].shape)
-            if not group.try_store(value, name, offset):
-                raise Unfusable(f"{told(value.node)} cannot be computed by a kernel", value.node.span)
-        _, order = self.memory.placed.get(whole, (name, BEFORE))
-        self.memory.placed[whole] = (name, max(order, group.order))
+                return group
+            if self.memory.overgrown is not None:
+                return None
+        group = self._new_group(self.known[value].shape)
+        if group.try_store(value, name, offset):
+            return group
+        self._steps.remove(group)
+        return None
 
     def _store_parts(self, value: Value, name: str) -> None:
         """Tensors put together are each stored where they belong."""

@@ -1,0 +1,75 @@
+"""What a kernel would compute again and again, and what goes into memory so that it need not.
+
+    %x1 = sin(%x) * roll(%x, 1)          an element of %x1 takes two of %x
+    %x2 = sin(%x1) * roll(%x1, 2)        an element of %x2 takes two of %x1, and four of %x
+    …                                    and each step more doubles the kernel's text
+
+An element is written out at each place where it is asked for, so that work and text may double with each node. A kernel
+computes no more again than in proportion to what it computes, and its places stay short. What would grow further has a
+value on the way put into memory, and is planned from there: so each trial ends, and there are no more such values than
+there are nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ...ir.node import Value
+from ...kernel_ir.index import AxisAtom, Index
+from ..elements.rule import ElementPlace, Incompatible
+
+MOST_AGAIN, FEW_AGAIN = 160, 16
+"""Work of a kernel on elements besides the first of each value, for which nothing goes into memory; and once something
+does, as memory is cheaper then than most of what it spares."""
+AGAIN_OF_EACH = 1
+"""So much more for each value that it computes."""
+LONGEST_PLACE = 96
+"""Axes, quotients and remainders in the indices of a place: each reshape that none undoes may multiply them."""
+MOST_BESIDE = 16
+"""Elements that lie side by side, as of a stack, of which none is another one computed again."""
+SELDOM = 32
+"""Work after which it is looked at again at the soonest: to look takes as long as there are elements."""
+Asked = tuple[Value, ElementPlace, int, int]
+"""A value of which an element was asked for, where, the work that it takes by itself, and with all that it takes."""
+
+
+class Overgrown(Incompatible):
+    """A kernel would compute too much again, whatever else it has to do, unless `value` is in memory."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__()
+        self.value = value
+
+
+def room_left(asked: Iterable[Asked], is_read: Callable[[Value], bool], most: int) -> int:
+    """How much of so much work, and what each value adds, may still be done again; reading from memory is none."""
+    total, works, beside = 0, dict[Value, int](), dict[tuple[Value, tuple[Index | None, ...]], set[ElementPlace]]()
+    for value, place, work, _ in asked:
+        if value in works or not is_read(value):
+            total += work
+            works[value] = work
+            along = tuple([index if index.terms else None for index in place])
+            beside.setdefault((value, along), set()).add(place)
+    once = dict.fromkeys(works, 1)
+    for (value, _), places in beside.items():
+        once[value] = max(once[value], min(len(places), MOST_BESIDE))
+    again = total - sum(once[value] * work for value, work in works.items())
+    return most + AGAIN_OF_EACH * len(works) - again
+
+
+def largest_again(asked: Iterable[Asked], is_read: Callable[[Value], bool]) -> Value | None:
+    """Of what was asked for at several places, the value of which an element took the most: as much as a kernel may
+    compute is then before it, and behind it. None where nothing was asked for twice."""
+    places, most = dict[Value, int](), dict[Value, int]()
+    for value, _, _, taken in asked:
+        if not is_read(value):
+            places[value] = places.get(value, 0) + 1
+            most[value] = max(most.get(value, 0), taken)
+    return max((value for value, count in places.items() if count > 1), key=most.__getitem__, default=None)
+
+
+def is_long(place: ElementPlace) -> bool:
+    """Whether the indices of a place have grown too long."""
+    if all(type(atom) is AxisAtom for index in place for _, atom in index.terms):
+        return False
+    return sum(1 for index in place for _ in index.atoms()) > LONGEST_PLACE
