@@ -6,6 +6,8 @@ settle on the shapes → differentiate → take ops apart → decide what to sav
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ...lang.light_dataclasses import dataclass, replace
@@ -25,7 +27,7 @@ from ..recompute.driver import recompute
 from ..recompute.in_rounds import ChosenRounds
 from ..recompute.min_cut import minimum_cut
 from ..recompute.policy import is_light
-from ..scheduling.split import split_reductions
+from ..scheduling.split import TooLarge, limits_of, split_reductions
 from ..specialize.close import close_sizes
 from ..types.dtypes import FLOAT64
 from ..types.open_floats import holds_open_float
@@ -43,6 +45,7 @@ from .program import Passed, Program, Ref
 from .rebase import capture_bases
 from .refusals import require_accepted
 from .rewrites.added_products import add_to_products
+from .rewrites.exponentials_by_parts import sum_exponentials_by_parts
 from .rewrites.factors_of_sums import take_factors_out
 from .rewrites.few_largest import find_few_largest
 from .rewrites.join_slices import join_slices
@@ -50,6 +53,7 @@ from .rewrites.numbers_first import put_numbers_first
 from .rewrites.outer_variances import sum_variances_at_once
 from .rewrites.short_products import write_short_products
 from .rewrites.stacked_sums import spread_over_stacked_sums
+from .rewrites.streams import has_streams, take_streams_apart
 from .rewrites.sums_of_parts import sum_parts
 from .rewrites.thin_products import thin_products
 from .rewrites.turn_back import turn_back
@@ -368,13 +372,38 @@ def _planned(
     is_changed |= sum_variances_at_once(graph, known, supports) | take_factors_out(graph, known)
     if is_changed | spread_over_stacked_sums(graph, known):
         known = settle_for_kernels(graph, metas)
+    if sum_exponentials_by_parts(graph, known, supports, limits_of(split).whole_columns):
+        known = settle_for_kernels(graph, metas)
+    if tiled and has_streams(graph, known, supports):
+        copied = graph.copy()
+        take_streams_apart(copied, settle_for_kernels(copied, metas), supports)
+        with suppress(TooLarge, Unfusable):
+            whole = partial(plan_program, is_first=True)
+            return _programmed(
+                whole, copied, settle_for_kernels(copied, metas), arguments, supports, name, results, split
+            )
+    plan = partial(plan_program, tiled=tiled)
+    return _programmed(plan, graph, known, arguments, supports, name, results, split)
+
+
+def _programmed(
+    plan: Callable[..., Program],
+    graph: Graph,
+    known: Mapping[Value, Any],
+    arguments: Sequence[ArgumentFacts],
+    supports: Supports,
+    name: str,
+    results: Sequence[str],
+    split: Split,
+) -> Program:
+    """The program of a graph in which all is rewritten that is for what kernels do."""
     # What open floats decided is decided; kernels are given what they are.
     known = {value: without_open_floats(found) for value, found in known.items()}
     add_to_products(graph, known, supports)
     put_numbers_first(graph)
     _call(graph, results)
     layouts = [given if _is_layout(given) else None for given in arguments]
-    return plan_program(graph, known, layouts, supports, name, split, tiled=tiled)
+    return plan(graph, known, layouts, supports, name, split)
 
 
 def without_open_floats(known: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Short products, the few largest of rows, and variances of columns, as kernels have them."""
+"""Short products, the few largest of rows, and variances and exponentials of columns, as kernels have them."""
 
 from __future__ import annotations
 
@@ -103,10 +103,12 @@ def test_mixed_streams_move_little_more_than_they_are(
 @pytest.mark.parametrize(
     ("norm", "columns", "most"),
     [
-        ("F.rms_norm(p, [p.size(-1)], z)", 1024, 1.02),
-        ("F.layer_norm(p, [p.size(-1)], z)", 1024, 1.02),
-        ("F.layer_norm(p, [p.size(-1)], z)", 4096, 1.7),
-        ("torch.softmax(p, -1) * z", 512, 1.02),
+        ("F.rms_norm(p, [p.size(-1)], z)", 1024, 1.03),
+        ("F.layer_norm(p, [p.size(-1)], z)", 1024, 1.03),
+        ("F.layer_norm(p, [p.size(-1)], z)", 2048, 1.03),
+        ("F.layer_norm(p, [p.size(-1)], z)", 8192, 1.7),
+        ("torch.softmax(p, -1) * torch.tanh(p) * z", 1024, 1.03),
+        ("p * z", 8192, 1.03),
     ],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -114,6 +116,27 @@ def test_a_norm_of_mixed_streams_is_one_pass(norm: str, columns: int, most: floa
     body = f"p = torch.einsum('nij,njd->nid', x, y)\n    return {norm}"
     forward, backward = moved(body, "x, y, z", (4096, 4, 4), (4096, 4, columns), (columns,), dtype=dtype)
     assert forward < 1.01 and backward < most + 0.02 * (dtype == np.float16)
+
+
+ALTERNATED = "p = x @ y\n    return p + z[:, :, None] * (u - p[:, 0])[:, None]"
+CONNECTED = "return x @ y + z[:, :, None] * u[:, None]"
+WEIGHED = "return torch.softmax(x @ y, -1) * z[:, :, None] + u[:, None]"
+
+
+@pytest.mark.parametrize("body", [ALTERNATED, CONNECTED])
+@pytest.mark.parametrize("columns", [1024, 2048])
+def test_streams_and_what_is_added_to_them_are_one_pass(body: str, columns: int) -> None:
+    shapes = (4096, 4, 4), (4096, 4, columns), (4096, 4), (4096, columns)
+    assert max(moved(body, "x, y, z, u", *shapes)) < 1.01
+
+
+@pytest.mark.parametrize(
+    "body", [ALTERNATED, CONNECTED, "return torch.softmax(x @ y, -1) * z[:, :, None] + u[:, None]"]
+)
+@pytest.mark.parametrize(("given", "made", "columns"), [(4, 4, 20), (3, 2, 2100), (2, 7, 33)])
+def test_streams_taken_apart_give_what_torch_gives(body: str, given: int, made: int, columns: int) -> None:
+    values = [draw(64, made, given), draw(64, given, columns), draw(64, made), draw(64, columns)]
+    check_fused(of(body, "x, y, z, u"), values)
 
 
 @pytest.mark.parametrize("columns", [20, 520])
@@ -203,3 +226,47 @@ def test_variances_of_columns_keep_their_digits(first: float, count: int) -> Non
     with np.errstate(invalid="ignore"):
         want = x.astype(np.float64)[:, 0].var()
     assert_close(found[0], want, 3e-7)
+
+
+# --- exponentials of columns, part by part ---
+
+
+EXPONENTIALS = {
+    "torch.softmax(x, {dim})": 1.55,
+    "torch.logsumexp(x, {dim})": 1.1,
+    "torch.logsumexp(x, -1, True) + torch.logsumexp(x, {dim}, True)": 1.6,
+    "torch.log_softmax(x, {dim}).sum({dim}), x.amax({dim}), torch.softmax(x, -1)": 1.8,
+}
+INFINITIES = {"none": 0.0, "below": -np.inf, "above": np.inf, "no number": np.nan}
+
+
+@pytest.mark.parametrize("body", EXPONENTIALS)
+@pytest.mark.parametrize(("shape", "dim"), [((300, 7), 0), ((257, 130), 0), ((2, 259, 3, 1), 1)])
+def test_exponentials_of_columns_give_what_torch_gives(body: str, shape: tuple[int, ...], dim: int) -> None:
+    """Of parts that are short, of blocks, and where all of a part is infinite, of a column too, or one element is."""
+    function = of(f"return {body.format(dim=dim)}", "x")
+    kernels = check_fused(function, [draw(*shape)])
+    assert any(axis.size in (64, 128) for kernel in kernels for axis in kernel.axes)
+    check_fused(function, [draw(*shape).astype(np.float16)], 2e-2)
+    for infinite in INFINITIES.values():
+        x = 40 * draw(*shape)
+        columns = np.moveaxis(x, dim, 0)
+        columns[3, ..., :1] = infinite
+        with np.errstate(invalid="ignore"):
+            check_fused(function, [x], 1e-8)
+            columns[:150, ..., :1] = -np.inf
+            check_fused(function, [x], 1e-8)
+            columns[150:, ..., :1] = -np.inf
+            check_fused(function, [x], 1e-8)
+
+
+@pytest.mark.parametrize(("body", "most"), EXPONENTIALS.items())
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_exponentials_of_columns_are_one_pass(body: str, most: float, dtype: Any) -> None:
+    shape = (2048, 2048) if "-1" in body else (4096, 512)
+    assert moved(f"return {body.format(dim=0)}", "x", shape, dtype=dtype)[0] < most
+
+
+def test_columns_that_programs_take_whole_are_not_cut() -> None:
+    listing = of("return torch.softmax(x, 0)", "x").kernels(np.zeros((4096, 1024), np.float32))
+    assert len(listing.forward) == 1

@@ -21,6 +21,7 @@ from gradscript.compiler.fusion.decompose import decompose, decompose_for_kernel
 from gradscript.compiler.fusion.groups import Parts, create_fusion_groups
 from gradscript.compiler.fusion.refusals import keep_refusing
 from gradscript.compiler.fusion.rewrites.added_products import add_to_products
+from gradscript.compiler.fusion.rewrites.exponentials_by_parts import sum_exponentials_by_parts
 from gradscript.compiler.fusion.rewrites.factors_of_sums import take_factors_out
 from gradscript.compiler.fusion.rewrites.few_largest import find_few_largest
 from gradscript.compiler.fusion.rewrites.join_slices import join_slices
@@ -28,6 +29,7 @@ from gradscript.compiler.fusion.rewrites.numbers_first import put_numbers_first
 from gradscript.compiler.fusion.rewrites.outer_variances import sum_variances_at_once
 from gradscript.compiler.fusion.rewrites.short_products import write_short_products
 from gradscript.compiler.fusion.rewrites.stacked_sums import spread_over_stacked_sums
+from gradscript.compiler.fusion.rewrites.streams import take_streams_apart
 from gradscript.compiler.fusion.rewrites.sums_of_parts import sum_parts
 from gradscript.compiler.fusion.rewrites.thin_products import thin_products
 from gradscript.compiler.fusion.rewrites.turn_back import turn_back
@@ -94,8 +96,20 @@ def _take_factors_out(graph: Graph) -> None:
     eliminate_dead_code(graph)
 
 
+def _sum_exponentials_by_parts(graph: Graph) -> None:
+    known = propagate_shapes(graph, [_float(40_000, 3)])
+    assert sum_exponentials_by_parts(graph, known, lambda primitive, dtype: True, 1024)
+    eliminate_dead_code(graph)
+
+
 def _write_short_products(graph: Graph) -> None:
     assert write_short_products(graph, propagate_shapes(graph, [_float(64, 4, 4), _float(64, 4, 32)]))
+
+
+def _take_streams_apart(graph: Graph) -> None:
+    known = propagate_shapes(graph, [_float(64, 2, 32), _float(64, 2, 32)])
+    assert take_streams_apart(graph, known, lambda primitive, dtype: True)
+    eliminate_dead_code(graph)
 
 
 def _find_few_largest(graph: Graph) -> None:
@@ -153,7 +167,9 @@ REWRITES: tuple[tuple[Callable[..., Any], Callable[[Graph], Any]], ...] = (
     (add_to_products, _add_to_products),
     (sum_variances_at_once, _sum_variances_at_once),
     (take_factors_out, _take_factors_out),
+    (sum_exponentials_by_parts, _sum_exponentials_by_parts),
     (write_short_products, _write_short_products),
+    (take_streams_apart, _take_streams_apart),
     (find_few_largest, _find_few_largest),
     (spread_over_stacked_sums, _spread_over_stacked_sums),
     (place_by_size, place_by_size),

@@ -58,13 +58,17 @@ def plan_program(
     split: Split = split_reductions,
     *,
     tiled: bool = True,
+    is_first: bool = False,
 ) -> Program:
     """The program of a settled graph.
 
     `known` is what `settle_shapes` gives; `inputs` the layout of each input that is a tensor, of a list those of its
     tensors. `supports` says whether the target has a primitive in a dtype; `tiled`, whether small tensors may be held
-    whole. Unfusable where control flow or an unknown shape is left.
+    whole; `is_first`, whether another graph is planned where no program holds them: then TooLarge. Unfusable where
+    control flow or an unknown shape is left.
     """
+    if is_first:
+        return Planner(graph, known, inputs, supports, name, split).plan()
     for reductions in TILED if tiled else ():
         try:
             return Planner(graph, known, inputs, supports, name, split, reductions).plan()

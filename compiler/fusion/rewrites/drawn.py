@@ -7,6 +7,7 @@ from typing import Any
 
 from ...ir.graph import Graph
 from ...ir.node import Node, Value
+from ...ops.meta import Meta
 from ...ops.registry import OPS, Trait
 from ...types.dtypes import DType
 from ..elements.table import element_rule, suits_rule
@@ -22,6 +23,23 @@ def is_drawn(node: Node, known: Mapping[Value, Any], supports: Supported) -> boo
         return not reduction.dims
     rule = element_rule(node, known, supports) if node.outputs else None
     return rule is not None and suits_rule(rule, node, known)
+
+
+def waits_for_reductions(value: Value, known: Mapping[Value, Any], supports: Supported) -> bool:
+    """Whether elements of a value, as kernels compute them where they need them, follow from what others reduce."""
+    pending, seen = [value], {value}
+    for found in pending:
+        node = found.node
+        if not isinstance(known.get(found), Meta) or not node.outputs:
+            continue
+        reduction = reduction_of(node, known)
+        if reduction is not None and reduction.dims:
+            return True
+        if node.schema is not None and is_drawn(node, known, supports):
+            new = [v for v in node.inputs if v not in seen]
+            seen.update(new)
+            pending += new
+    return False
 
 
 def behind_views(value: Value) -> Value:

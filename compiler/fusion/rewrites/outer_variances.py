@@ -19,10 +19,9 @@ from ...ir.builder import Builder
 from ...ir.graph import Graph
 from ...ir.node import Node, Value
 from ...ir.rewrite import replace_node
-from ...ops.meta import Meta
 from ...types.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from ..planning.reductions import Reduction, is_of_rows, reduction_of
-from .drawn import Supported, is_drawn
+from .drawn import Supported, waits_for_reductions
 
 _MEANS = {"aten::sum.dim_IntList": "aten::mean.dim", "aten::sum": "aten::mean"}
 _MEANS |= {kind: kind for kind in _MEANS.values()}
@@ -136,18 +135,7 @@ def _has_first(node: Node, x: Value, known: Mapping[Value, Any], supports: Suppo
     """Whether each program has the first element of its columns: none that follows from rows which others reduce."""
     if known[x].dtype not in (FLOAT16, BFLOAT16, FLOAT32) or known.get(node.inputs[-1]) is not None:
         return False
-    pending, seen = [x], {x}
-    for value in pending:
-        if not isinstance(known.get(value), Meta):
-            continue
-        found = reduction_of(value.node, known) if value.node.outputs else None
-        if found is not None and found.dims:
-            return False
-        if value.node.outputs and value.node.schema is not None and is_drawn(value.node, known, supports):
-            new = [v for v in value.node.inputs if v not in seen]
-            seen.update(new)
-            pending += new
-    return True
+    return not waits_for_reductions(x, known, supports)
 
 
 def _sum_at_once(node: Node, x: Value, squares: Reduction, known: Mapping[Value, Any]) -> None:
