@@ -11,7 +11,7 @@ not is run between groups: control flow, lists that grow, numbers that only a ru
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ..analysis.ownership import SUMS
@@ -39,11 +39,12 @@ class Borders:
     """What is known of the nodes of a graph on the way through it, in order.
 
     `known` is what `settle_shapes` gives. `inside` holds what members make, `settled` the numbers among it: they follow
-    from shapes.
+    from shapes. `in_place` are nodes that write, or read, what is written where it lies.
     """
 
-    def __init__(self, known: Mapping[Value, Any]) -> None:
+    def __init__(self, known: Mapping[Value, Any], in_place: Collection[Node] = ()) -> None:
         self._known = known
+        self._in_place = in_place
         self._inside: set[Value] = set()
         self._settled: set[Value] = set()
 
@@ -60,7 +61,7 @@ class Borders:
     def _why_blocks(self, node: Node) -> str:
         """What computes a gradient only where it is wanted is straight once it is known which are."""
         if node.kind == "prim::GradOf":
-            trial = Borders(self._known)
+            trial = Borders(self._known, self._in_place)
             trial._inside, trial._settled = set(self._inside), set(self._settled)
             inner = [trial.why(one) for one in node.blocks[0].nodes if not is_free(one)]
             if not any(inner):
@@ -83,6 +84,8 @@ class Borders:
             return "a seed is drawn"
         if node.kind in SUMS:
             return "it is added where the sum lies"
+        if node in self._in_place:
+            return "it is written where the others lie"
         if any(_is_list(value) and value not in self._inside for value in node.inputs):
             return "a list"
         if not any(_holds_tensor(value.type) for value in node.outputs):

@@ -11,10 +11,12 @@ from typing import Any
 
 from ...lang.light_dataclasses import dataclass
 from ..analysis.captures import captures
+from ..analysis.ownership import WRITTEN_PARTS, ownership
 from ..autodiff.subgraphs import subgraph
 from ..ir.graph import Graph
 from ..ir.node import Block, Node, Value, walk
 from ..ir.outline import outline
+from ..ops.meta import Meta
 from ..ops.registry import OPS, Trait
 from ..types.types import INT, ListType
 from .borders import LIST, Borders, is_free, is_place, is_work, weight
@@ -23,6 +25,8 @@ from .elements.table import has_element_rule
 KIND = "prim::FusionGroup"
 MAX_NODES = 512
 """Of one group: planning takes longer than in proportion to them."""
+LARGE = 4096
+"""Elements of a tensor of which writing one part alone takes less time than another kernel's call."""
 _FIXED = ("prim::If", "prim::Loop", "prim::CallFunction")
 MIN_WEIGHT = 2
 """A stretch of less is no group: one op is one launch, whoever makes its kernel."""
@@ -84,7 +88,7 @@ def group_graph(group: Node, graph: Graph) -> Graph:
 
 def _reasons(graph: Graph, known: Mapping[Value, Any]) -> dict[Node, str]:
     """Why each node is a border, nothing for one that is none; what is inside members is left out."""
-    borders, reasons = Borders(known), dict[Node, str]()
+    borders, reasons = Borders(known, _in_place(graph, known)), dict[Node, str]()
     pending = list(graph.nodes)[::-1]
     while pending:
         node = pending.pop()
@@ -94,6 +98,18 @@ def _reasons(graph: Graph, known: Mapping[Value, Any]) -> dict[Node, str]:
         if reasons[node]:
             pending += [inner for block in reversed(node.blocks) for inner in list(block.nodes)[::-1]]
     return reasons
+
+
+def _in_place(graph: Graph, known: Mapping[Value, Any]) -> set[Node]:
+    """What writes a part of a large tensor where it lies, and what gives views of that: kernels make another tensor in
+    each round."""
+    own = ownership(graph)
+    writes = {node for node in own.writes if node.kind in WRITTEN_PARTS and _is_large(known.get(node.output))}
+    return writes | {node for node in own.views if _is_large(known.get(node.inputs[0]))} if writes else writes
+
+
+def _is_large(found: Any) -> bool:
+    return not isinstance(found, Meta) or type(found.numel) is not int or found.numel >= LARGE
 
 
 def _blocks(graph: Graph, reasons: Mapping[Node, str]) -> Iterator[Block]:

@@ -28,7 +28,37 @@ from .torch_forms import add_product_in_place, add_select_in_place, add_slice_in
 from .torch_ops import constant_tensor, op_function
 
 _CONTROL = ("prim::If", "prim::Loop", "prim::GradOf")
+
+
+def _select_in_place(whole: torch.Tensor, part: torch.Tensor, dim: int, index: int) -> torch.Tensor:
+    """As `torch.select_scatter`, into the tensor itself; what does not fit, that tells."""
+    if type(whole) is torch.Tensor and -whole.dim() <= dim < whole.dim():
+        size = whole.shape[dim]
+        if -size <= index < size and _is_put(whole.select(dim, index), part):
+            return whole
+    return torch.ops.aten.select_scatter(whole, part, dim, index)
+
+
+def _slice_in_place(whole: torch.Tensor, part: torch.Tensor, dim: int = 0, *at: Any) -> torch.Tensor:
+    """As `torch.slice_scatter`, into the tensor itself."""
+    is_plain = type(whole) is torch.Tensor and -whole.dim() <= dim < whole.dim()
+    if is_plain and _is_put(torch.ops.aten.slice.Tensor(whole, dim, *at), part):
+        return whole
+    return torch.ops.aten.slice_scatter(whole, part, dim, *at)
+
+
+def _is_put(place: torch.Tensor, part: Any) -> bool:
+    """Whether a part has been put where it belongs: it fits."""
+    is_plain = type(part) is torch.Tensor and part.dtype == place.dtype and part.device == place.device
+    if not is_plain or part.shape != place.shape:
+        return False
+    place.copy_(part)
+    return True
+
+
 _WRITES: dict[str, NodeFunction] = {
+    "aten::select_scatter": _select_in_place,
+    "aten::slice_scatter": _slice_in_place,
     "aten::append.t": WRITES["aten::append.t"],
     "prim::grad_add_item": add_tensor_in_place,
     "prim::grad_add_select": add_select_in_place,

@@ -16,7 +16,7 @@ from ...compiler.ir.rewrite import constant_of
 from ...compiler.types.types import INT_LIST, NUMBERS
 from ...lang.trampoline import Walk, run
 from .node_evaluation import evaluation_of
-from .operations import WRITES, NodeFunction, own_copy
+from .operations import WRITES, CopiedView, NodeFunction, own_copy
 from .plan import (
     AGAIN,
     APPEND,
@@ -278,6 +278,8 @@ class PlanBuilder:
             return
         dead = without(released, targets) + unused
         function, taken = self._in_place(node) or self._evaluation(node)
+        if node in self._own.views:
+            function = CopiedView(function, self.own_copy)
         operands = tuple([inputs[i] for i in taken])
         if len(targets) != 1:
             self._emit(SPREAD, function, targets, gather(operands), None, dead, inputs)

@@ -17,6 +17,7 @@ from ...compiler.ops.families.language.control import (
     added_gradients,
 )
 from ...compiler.ops.families.linalg.batches import add_product_in_place
+from ...compiler.ops.registry import OPS
 
 NodeFunction = Callable[..., Any]
 
@@ -79,7 +80,52 @@ def own_copy(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
+class CopiedView:
+    """What gives a copy of what a function gives: a view of what is written into later."""
+
+    __slots__ = ("_copy", "_function")
+
+    def __init__(self, function: NodeFunction, copy: Callable[[Any], Any]) -> None:
+        self._function = function
+        self._copy = copy
+
+    def __call__(self, *values: Any) -> Any:
+        return self._copy(self._function(*values))
+
+
+def _select_in_place(whole: Any, part: Any, dim: int, index: int) -> Any:
+    """As `select_scatter`, into the array itself; what does not fit, that tells."""
+    if _has_dim(whole, dim) and -whole.shape[dim] <= index < whole.shape[dim]:
+        place = whole[(*(slice(None),) * (dim % whole.ndim), index, ...)]
+        if _is_put(place, part):
+            return whole
+    return OPS.named("aten::select_scatter").evaluate(whole, part, dim, index)
+
+
+def _slice_in_place(whole: Any, part: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    """As `slice_scatter`, into the array itself."""
+    if _has_dim(whole, dim) and step > 0:
+        place = whole[(*(slice(None),) * (dim % whole.ndim), slice(start, end, step))]
+        if _is_put(place, part):
+            return whole
+    return OPS.named("aten::slice_scatter").evaluate(whole, part, dim, start, end, step)
+
+
+def _has_dim(whole: Any, dim: int) -> bool:
+    return type(whole) is np.ndarray and whole.flags.writeable and -whole.ndim <= dim < whole.ndim
+
+
+def _is_put(place: Array, part: Any) -> bool:
+    """Whether a part has been put where it belongs: it fits."""
+    if type(part) is not np.ndarray or part.shape != place.shape or part.dtype != place.dtype:
+        return False
+    place[...] = part
+    return True
+
+
 WRITES: dict[str, NodeFunction] = {
+    "aten::select_scatter": _select_in_place,
+    "aten::slice_scatter": _slice_in_place,
     "aten::append.t": _append_in_place,
     "prim::grad_add_item": add_item_in_place,
     "prim::grad_add_select": add_select_in_place,

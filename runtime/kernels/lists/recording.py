@@ -21,7 +21,7 @@ from ....compiler.types.types import is_tensor, leaf_of
 from ....lang.light_dataclasses import replace
 from ...plans.interpreter import run_plan
 from ...plans.node_evaluation import is_left_out
-from ...plans.operations import STRUCTURAL, WRITES
+from ...plans.operations import STRUCTURAL, WRITES, CopiedView
 from ...plans.plan import BINARY, GENERAL, SPREAD, UNARY, Callees, ExecutionPlan
 from ...settings.seeds_in_memory import SeedInMemory
 from ..groups import GroupCall
@@ -184,7 +184,8 @@ class Recording(Generic[L]):
         if not writes and not self._is_settled(node, op, values):
             raise Unlisted
         # What a function has built in, such as an `alpha`, is no part of these values: they alone are not the op's.
-        row.evaluated(function, values, result, op if op is not None and _are_all(node, op, len(values)) else None)
+        is_op = op is not None and not isinstance(function, CopiedView) and _are_all(node, op, len(values))
+        row.evaluated(function, values, result, op if is_op else None)
 
     def _is_settled(self, node: Node, op: Op | None, values: Sequence[Any]) -> bool:
         """Whether the shapes of what a node makes follow from those of what it is given."""
