@@ -174,7 +174,10 @@ def fuse(
 
 
 def fuse_groups(
-    graph: Graph, arguments: Sequence[ArgumentFacts], known: Mapping[Value, Any] | None = None
+    graph: Graph,
+    arguments: Sequence[ArgumentFacts],
+    known: Mapping[Value, Any] | None = None,
+    split: Split = split_reductions,
 ) -> Parts | None:
     """A graph for arguments of these layouts with its straight stretches in prim::FusionGroup nodes.
 
@@ -187,7 +190,7 @@ def fuse_groups(
         known = settle_for_kernels(copied, metas)
     if run_recipe(copied, "accumulate") | place_by_size(copied):
         known = settle_for_kernels(copied, metas)
-    return create_fusion_groups(copied, known)
+    return create_fusion_groups(copied, known, limits_of(split).large)
 
 
 def fuse_pair(

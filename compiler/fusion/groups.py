@@ -25,8 +25,6 @@ from .elements.table import has_element_rule
 KIND = "prim::FusionGroup"
 MAX_NODES = 512
 """Of one group: planning takes longer than in proportion to them."""
-LARGE = 4096
-"""Elements of a tensor of which writing one part alone takes less time than another kernel's call."""
 _FIXED = ("prim::If", "prim::Loop", "prim::CallFunction")
 MIN_WEIGHT = 2
 """A stretch of less is no group: one op is one launch, whoever makes its kernel."""
@@ -46,10 +44,11 @@ class Parts:
     known: Mapping[Value, Any]
 
 
-def create_fusion_groups(graph: Graph, known: Mapping[Value, Any]) -> Parts | None:
+def create_fusion_groups(graph: Graph, known: Mapping[Value, Any], large: int = 0) -> Parts | None:
     """Gather the stretches of every block. None for a graph without a border, which stays as it is.
 
-    `known` is what `settle_shapes` gives for the graph.
+    `known` is what `settle_shapes` gives for the graph. Of tensors of `large` elements or more, loops write a part
+    where the others lie.
 
     Before:
         graph f(%x : Tensor[float32, rank=1], %s : Tensor[float32, rank=0]):
@@ -67,7 +66,7 @@ def create_fusion_groups(graph: Graph, known: Mapping[Value, Any]) -> Parts | No
               return (%4)
           return (%2, %1)
     """
-    reasons = _reasons(graph, known)
+    reasons = _reasons(graph, known, large)
     borders = {node: reason for node, reason in reasons.items() if reason}
     if not borders:
         return None
@@ -86,9 +85,9 @@ def group_graph(group: Node, graph: Graph) -> Graph:
     return subgraph(group, graph)
 
 
-def _reasons(graph: Graph, known: Mapping[Value, Any]) -> dict[Node, str]:
+def _reasons(graph: Graph, known: Mapping[Value, Any], large: int) -> dict[Node, str]:
     """Why each node is a border, nothing for one that is none; what is inside members is left out."""
-    borders, reasons = Borders(known, _in_place(graph, known)), dict[Node, str]()
+    borders, reasons = Borders(known, _in_place(graph, known, large)), dict[Node, str]()
     pending = list(graph.nodes)[::-1]
     while pending:
         node = pending.pop()
@@ -100,16 +99,16 @@ def _reasons(graph: Graph, known: Mapping[Value, Any]) -> dict[Node, str]:
     return reasons
 
 
-def _in_place(graph: Graph, known: Mapping[Value, Any]) -> set[Node]:
+def _in_place(graph: Graph, known: Mapping[Value, Any], large: int) -> set[Node]:
     """What writes a part of a large tensor where it lies, and what gives views of that: kernels make another tensor in
     each round."""
+
+    def is_large(found: Any) -> bool:
+        return not isinstance(found, Meta) or type(found.numel) is not int or found.numel >= large
+
     own = ownership(graph)
-    writes = {node for node in own.writes if node.kind in WRITTEN_PARTS and _is_large(known.get(node.output))}
-    return writes | {node for node in own.views if _is_large(known.get(node.inputs[0]))} if writes else writes
-
-
-def _is_large(found: Any) -> bool:
-    return not isinstance(found, Meta) or type(found.numel) is not int or found.numel >= LARGE
+    writes = {node for node in own.writes if node.kind in WRITTEN_PARTS and is_large(known.get(node.output))}
+    return writes | {node for node in own.views if is_large(known.get(node.inputs[0]))} if writes else writes
 
 
 def _blocks(graph: Graph, reasons: Mapping[Node, str]) -> Iterator[Block]:

@@ -63,6 +63,7 @@ CHUNKS = ChunkLimits(
     whole_columns=0,
     few_rows=16,
     turns=False,
+    large=4096,
 )
 """Chunks enough for the threads of a processor. They follow from sizes alone, and so do the sums."""
 

@@ -79,6 +79,9 @@ class ChunkLimits:
     """Rows at least that programs take whole although they are few and long, as a cache holds them; 0 for none."""
     turns: bool = True
     """Whether programs turn tiles: what they read along one axis they may write along another."""
+    large: int = 1 << 21
+    """Elements at least of a tensor of which loops write one part alone: of smaller ones a kernel makes another in
+    less time than it takes to launch one more."""
 
 
 LIMITS = ChunkLimits()

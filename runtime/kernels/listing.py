@@ -272,7 +272,7 @@ def _listed(
     known: Mapping[Value, Any] | None = None,
 ) -> ListedParts:
     """`known` of a graph that is settled, and changed by this."""
-    parts = fuse_groups(graph, given, known)
+    parts = fuse_groups(graph, given, known, split)
     if parts is not None:
         return list_parts(parts, [_meta(item) for item in given], supports, split)
     return ListedParts((fuse(graph, given, supports, split),))

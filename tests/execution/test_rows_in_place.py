@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import gradscript as gs
@@ -12,7 +13,10 @@ from gradscript.compiler.fusion import groups
 from gradscript.compiler.fusion.fuse import fuse_groups
 from gradscript.compiler.kernel_ir.layout import Layout
 from gradscript.compiler.ops.meta import Meta
+from gradscript.compiler.scheduling.cpu import CHUNKS, split_for_cpu
 from gradscript.compiler.types.dtypes import FLOAT32
+from gradscript.lang.light_dataclasses import replace
+from gradscript.runtime.kernels.c import planning
 from gradscript.runtime.plans.build import build_plan
 from gradscript.runtime.plans.interpreter import run_plan
 from gradscript.runtime.plans.operations import WRITES
@@ -110,7 +114,7 @@ def eager(name: str, x: Any, w: Any, n: int) -> tuple[Any, Any]:
 @pytest.mark.parametrize("backend", ["numpy", "c"])
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_are_what_eager_torch_makes_them(name: str, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "LARGE", 1)
+    monkeypatch.setattr(planning, "split_for_cpu", partial(split_for_cpu, limits=replace(CHUNKS, large=1)))
     function = gs.CompilationUnit(SOURCE)[name]
     with gs.settings.backend(backend):
         for call in range(3 if backend == "numpy" else 2):
@@ -203,7 +207,8 @@ def test_kernels_leave_large_tensors_where_they_are(rows: int, is_grouped: bool)
     body = ("%a : Tensor = aten::tanh(%row)", "%b : Tensor = aten::mul.Tensor(%a, %a)", WRITE.replace("%row,", "%b,"))
     text = IR.format("\n      ".join((*body, "%more : List[Tensor] = aten::append.t(%list, %b)")))
     sizes = ((rows, 2), (2,))
-    parts = fuse_groups(gs.parse_ir(text), [2000, *[Layout.contiguous(Meta(size, FLOAT32)) for size in sizes]])
+    given = [2000, *[Layout.contiguous(Meta(size, FLOAT32)) for size in sizes]]
+    parts = fuse_groups(gs.parse_ir(text), given, split=split_for_cpu)
     assert parts is not None
     holders = [node.holder for node in parts.graph.all_nodes() if node.kind in WRITTEN_PARTS]
     assert holders and all(holder is not None for holder in holders)

@@ -89,7 +89,7 @@ class GraphPlanner:
         except Unsettled:
             raise
         except Unfusable:
-            parts = fuse_groups(graph, given)
+            parts = fuse_groups(graph, given, split=split_for_cpu)
             if parts is None:
                 raise
             return CPlan(parts.graph, self._group)
