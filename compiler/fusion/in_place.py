@@ -59,17 +59,21 @@ def _with_donated(program: Program, source: object, result: object) -> Program:
         raise StillUsed(UNREAD)
     if any(isinstance(step, ExternStep) and source in step.read and not _makes_anew(step) for step in program.steps):
         raise StillUsed("an op of the library may return what lies in its memory")
-    step = program.steps[readers[-1]]
-    if not isinstance(step, KernelStep) or result.name not in step.written or _writers(program)[result.name] != 1:
+    writers = [i for i, step in enumerate(program.steps) if result.name in step.written]
+    if not writers or readers[-len(writers) :] != writers:
         raise StillUsed("it is read again once its gradient is written")
-    kernel = step.kernel
-    inputs = [b for b in kernel.inputs if step.arguments[b.name] == source]
-    (output,) = (b for b in kernel.outputs if step.arguments[b.name] == result.name)
-    if len(inputs) != 1 or not may_take_place(kernel, output, inputs[0]):
-        raise StillUsed("its gradient does not follow from it element by element, or is of another dtype or layout")
-    moved = tuple([replace(b, place_of=inputs[0].name) if b is output else b for b in kernel.buffers])
-    changed = replace(step, kernel=replace(kernel, buffers=moved))
-    return replace(program, steps=tuple([changed if s is step else s for s in program.steps]))
+    # Each writes what it reads, and what no other one reads.
+    steps = [*program.steps]
+    for i in writers:
+        step = steps[i]
+        kernel = step.kernel if isinstance(step, KernelStep) else None
+        inputs = [b for b in kernel.inputs if step.arguments[b.name] == source] if kernel is not None else []
+        outputs = [b for b in kernel.outputs if step.arguments[b.name] == result.name] if kernel is not None else []
+        if len(inputs) != 1 or kernel is None or not may_take_place(kernel, outputs[0], inputs[0]):
+            raise StillUsed("its gradient does not follow from it element by element, or is of another dtype or layout")
+        moved = tuple([replace(b, place_of=inputs[0].name) if b is outputs[0] else b for b in kernel.buffers])
+        steps[i] = replace(step, kernel=replace(kernel, buffers=moved))
+    return replace(program, steps=tuple(steps))
 
 
 def _writers(program: Program) -> Counter[str]:

@@ -63,6 +63,8 @@ CHUNKS = ChunkLimits(
     whole_columns=0,
     few_rows=16,
     turns=False,
+    parts_apart=True,
+    joined=3,
     large=4096,
 )
 """Chunks enough for the threads of a processor. They follow from sizes alone, and so do the sums."""

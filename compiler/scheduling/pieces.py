@@ -8,15 +8,27 @@
       store %result[k], … %x …, … %turned …
 
 Halves that are turned into each other, as rotary positions turn them, are so read once, and without conditions.
+
+Pieces that have nothing to do with each other, as what `torch.cat` puts together, may have kernels of their own:
+
+    axes i < 96 parallel, j < 256 parallel                     axes i < 32 parallel, j < 256 parallel
+      %a = load %a[256*i + j] where 0 <= i < 32 else 0           %a = load %a[256*i + j]
+      %b = load %b[256*i + j - 8192] where 32 <= i < 96   →      store %result[256*i + j], … %a …
+      %c = where(i < 32, %a, %b)
+      store %result[256*i + j], … %c …                         axes i < 64 parallel, j < 256 parallel
+                                                                 %b = load %b[256*i + j]
+                                                                 store %result[256*i + j + 8192], … %b …
+
+A processor that looks for the part of each element computes one at a time, and else several.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import gcd
+from math import gcd, prod
 
 from ...lang.light_dataclasses import dataclass, field, replace
-from ..kernel_ir.index import Atom, AxisAtom, Index, SizeValues, axis
+from ..kernel_ir.index import Atom, AxisAtom, Index, SizeValues, axis, constant
 from ..kernel_ir.kernel import (
     Axis,
     Compute,
@@ -47,6 +59,13 @@ from ..types.open_sizes import is_open
 MOST_PIECES = 4
 LEAST_POINTS = 32
 """Of a piece: neighbours that are read and written together."""
+MOST_APART = 16
+MOST_LONGER = 4
+"""Times that the text of all pieces is longer than one for them all: it is to be compiled."""
+LEAST_RUN = 32
+"""Elements of a piece with a kernel of its own that lie beside each other, so that pieces share no lines of memory."""
+LEAST_CALLED = 256
+"""Points of such a piece: fewer take no longer than one call more."""
 _COMPARED = ("lt", "ge")
 
 
@@ -65,6 +84,47 @@ def in_pieces(kernel: Kernel) -> Kernel:
     return kernel
 
 
+def parts_apart(kernel: Kernel) -> list[Kernel]:
+    """The kernels of the parts in place of one, in order, or one that computes an element of each in turn where these
+    lie beside each other; itself where it has no parts, or it does not pay.
+
+    Nothing is computed twice: all that is reduced and stored varies from part to part.
+    """
+    for cut in kernel.axes:
+        ends = [] if is_open(cut.size) or cut.role != "parallel" else sorted(ends_along(kernel, cut))
+        if not 0 < len(ends) < MOST_APART or not _varies_along(kernel, cut):
+            continue
+        lengths = [end - start for start, end in zip([0, *ends], [*ends, cut.size], strict=True)]
+        if _pay(kernel, cut, min(lengths)):
+            numbered = enumerate(zip([0, *ends], lengths, strict=True), 1)
+            parts = [
+                of_pieces(kernel, f"{kernel.name}_part_{number}", replace(cut, size=length), [start])
+                for number, (start, length) in numbered
+            ]
+        elif cut.size <= MOST_APART:
+            parts = [of_pieces(kernel, kernel.name, replace(cut, size=1), range(cut.size))]
+        else:
+            continue
+        if sum(len(part.body) for part in parts) <= MOST_LONGER * len(kernel.body):
+            return parts
+    return [kernel]
+
+
+def _pay(kernel: Kernel, cut: Axis, shortest: int) -> bool:
+    """Whether pieces of an axis pay for kernels of their own."""
+    others = prod(axis.size for axis in kernel.axes if axis.name != cut.name)
+    strides = [abs(s.index.coefficient(cut.name)) for s in kernel.body if isinstance(s, Store)]
+    return min(strides, default=0) * shortest >= LEAST_RUN and others * shortest >= LEAST_CALLED
+
+
+def _varies_along(kernel: Kernel, cut: Axis) -> bool:
+    """Whether all that takes time is of one point of an axis."""
+    reduced = [s for s in kernel.body if isinstance(s, Reduce)]
+    if any(cut.name in s.over or cut.name not in s.axes for s in reduced):
+        return False
+    return all(cut.name in s.index.axes for s in kernel.body if isinstance(s, Store))
+
+
 def _walks_what_it_reduces(kernel: Kernel) -> bool:
     """Whether what is reduced varies along all that it is reduced over, as it may not where a piece is a number."""
     axes = {s.name: s.axes for s in kernel.body if isinstance(s, Definition)}
@@ -76,6 +136,13 @@ def _length(kernel: Kernel, cut: Axis) -> int:
     """Points of a piece, at whose ends conditions along an axis change; 0 where there are no such pieces."""
     if is_open(cut.size):
         return 0
+    ends = ends_along(kernel, cut)
+    length = gcd(cut.size, *ends) if ends else 0
+    return length if length >= LEAST_POINTS and cut.size <= MOST_PIECES * length else 0
+
+
+def ends_along(kernel: Kernel, cut: Axis) -> set[int]:
+    """Points of an axis from which on something else is read or chosen than before."""
     positions = {s.name: s.index for s in kernel.body if isinstance(s, Position)}
     ends: set[int] = set()
     for statement in kernel.body:
@@ -85,8 +152,7 @@ def _length(kernel: Kernel, cut: Axis) -> int:
             left, right = statement.operands
             if isinstance(left, str) and left in positions and isinstance(right, KernelConstant):
                 ends |= _ends(positions[left], cut, (right.value,))
-    length = gcd(cut.size, *ends) if ends else 0
-    return length if length >= LEAST_POINTS and cut.size <= MOST_PIECES * length else 0
+    return ends
 
 
 def _ends(index: Index, cut: Axis, bounds: Sequence[int | float]) -> set[int]:
@@ -116,7 +182,7 @@ class _Pieces:
 
     cut: str
     sizes: SizeValues
-    length: int
+    places: Sequence[Index]
     taken: set[str]
     operands: list[dict[str, Operand]]
     body: list[Statement] = field(default_factory=list)
@@ -128,7 +194,7 @@ class _Pieces:
         known = self.operands[piece]
 
         def moved(atom: Atom) -> Index | None:
-            return axis(self.cut) + piece * self.length if atom == AxisAtom(self.cut) else None
+            return self.places[piece] if atom == AxisAtom(self.cut) else None
 
         made = with_operands(statement, known)
         made = with_indices(made, lambda index: index.substitute(moved, self.sizes))
@@ -191,11 +257,11 @@ class _Pieces:
             if low >= at or high < at:
                 return KernelConstant((low >= at) == (made.primitive == "ge"))
         if made.primitive in ("and", "or") and any(isinstance(o, KernelConstant) for o in made.operands):
-            constant, other = first, others[0]
-            if not isinstance(constant, KernelConstant):
-                constant, other = other, constant
-            assert isinstance(constant, KernelConstant)
-            return constant if constant.value == (made.primitive == "or") else other
+            literal, other = first, others[0]
+            if not isinstance(literal, KernelConstant):
+                literal, other = other, literal
+            assert isinstance(literal, KernelConstant)
+            return literal if literal.value == (made.primitive == "or") else other
         if made.primitive == "not" and isinstance(first, KernelConstant):
             return KernelConstant(not first.value)
         return None
@@ -206,9 +272,15 @@ def _is_zero(operand: Operand | None) -> bool:
 
 
 def _unrolled(kernel: Kernel, cut: Axis, length: int) -> Kernel:
-    axes = [replace(a, size=length) if a == cut else a for a in kernel.axes]
-    count = cut.size // length
-    pieces = _Pieces(cut.name, {a.name: a.size for a in axes}, length, names_of(kernel), [{} for _ in range(count)])
+    return of_pieces(kernel, kernel.name, replace(cut, size=length), range(0, cut.size, length))
+
+
+def of_pieces(kernel: Kernel, name: str, cut: Axis, starts: Sequence[int]) -> Kernel:
+    """A kernel of pieces of an axis, which are as long as `cut` and begin where they are told to: it computes all."""
+    axes = [cut if a.name == cut.name else a for a in kernel.axes]
+    sizes, count = {a.name: a.size for a in axes}, len(starts)
+    places = [constant(start) if cut.size == 1 else axis(cut.name) + start for start in starts]
+    pieces = _Pieces(cut.name, sizes, places, names_of(kernel), [{} for _ in range(count)])
     along: set[str] = set()
     for statement in kernel.body:
         walks = any(cut.name in index.axes for index in indices(statement))
@@ -221,4 +293,4 @@ def _unrolled(kernel: Kernel, cut: Axis, length: int) -> Kernel:
             if isinstance(statement, Position):
                 pieces.positions[statement.name] = statement.index
     body = without_unused(with_axes_found(pieces.body))
-    return restricted(kernel, kernel.name, axes, [*kernel.buffers], body)
+    return restricted(kernel, name, axes, [*kernel.buffers], body)

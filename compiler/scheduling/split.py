@@ -32,6 +32,7 @@ from .chunks import chunked
 from .collapse import collapse_axes
 from .order import frugal_order
 from .partials import Unsplittable
+from .pieces import parts_apart
 from .row_results import in_turn, others_apart, rows_apart, sums_apart
 from .strides import next_power
 from .tiles import held_points, is_tiled
@@ -79,6 +80,11 @@ class ChunkLimits:
     """Rows at least that programs take whole although they are few and long, as a cache holds them; 0 for none."""
     turns: bool = True
     """Whether programs turn tiles: what they read along one axis they may write along another."""
+    parts_apart: bool = False
+    """Whether what is put together is computed part by part, each by a kernel of its own."""
+    joined: int = 16
+    """Tensors at most that `torch.cat` has put together where elements are needed, and not in memory, if all are in one
+    kernel."""
     large: int = 1 << 21
     """Elements at least of a tensor of which loops write one part alone: of smaller ones a kernel makes another in
     less time than it takes to launch one more."""
@@ -104,7 +110,8 @@ def split_reductions(
     if not across:
         if is_tiled(kernel) and not fits(kernel, held_points(kernel)):
             raise TooLarge
-        return _split_long_rows(kernel, limits)
+        parts = parts_apart(kernel) if limits.parts_apart else [kernel]
+        return [found for part in parts for found in _split_long_rows(part, limits)]
     across_set = frozenset(a.name for a in across)
     finals = [s for s in kernel.body if isinstance(s, Reduce) and s.over & across_set]
     if any(not across_set <= s.over for s in finals):

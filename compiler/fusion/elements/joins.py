@@ -20,7 +20,7 @@ text grow with the square of their number. More are put together in memory."""
 def cat(group: Elements, node: Node, which: int, place: ElementPlace, guards: LoadGuards) -> Walk:
     """The first tensor whose part has not ended yet; each is read within its own part only. Many are stored, and read
     by the kernels that follow."""
-    if joins_many(node, group.known):
+    if group.joins_in_memory(node):
         raise Incompatible
     rank = group.known[node.output].rank
     dim = wrap_dim(group.known[node.inputs[1]], rank)
@@ -50,8 +50,8 @@ def stack(group: Elements, node: Node, which: int, place: ElementPlace, guards: 
     return _chosen(group, place[dim], parts, wanted)
 
 
-def joins_many(node: Node, known: KnownFacts) -> bool:
-    return len(known[node.inputs[0]]) > MOST_JOINED
+def joins_many(node: Node, known: KnownFacts, most: int = MOST_JOINED) -> bool:
+    return len(known[node.inputs[0]]) > most
 
 
 def stacks_few(node: Node, known: KnownFacts) -> bool:
@@ -59,9 +59,13 @@ def stacks_few(node: Node, known: KnownFacts) -> bool:
 
 
 def joins_few_or_computed(node: Node, known: KnownFacts) -> bool:
-    """What kernels compute they store where it belongs, however many there are."""
+    return stacks_few(node, known) or joins_computed(node, known)
+
+
+def joins_computed(node: Node, known: KnownFacts) -> bool:
+    """Whether it is put together of what kernels compute: they store it where it belongs, however much it is."""
     parts = node.inputs[0].node
-    return stacks_few(node, known) or (
+    return (
         parts.kind == "prim::ListConstruct"
         and all(part.node.kind != PARAM for part in parts.inputs)
         and len({found.dtype for found in known[node.inputs[0]]}) == 1

@@ -51,6 +51,9 @@ class Elements(Protocol):
     def is_in_memory(self, value: Value) -> bool:
         """Whether the tensors of a list are in memory."""
 
+    def joins_in_memory(self, node: Node) -> bool:
+        """Whether tensors are put together in memory, and not where their elements are needed."""
+
     def load_part(self, value: Value, which: int, place: ElementPlace, guards: LoadGuards) -> Operand:
         """An element of one tensor of a list that is in memory."""
 

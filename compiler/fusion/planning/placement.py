@@ -52,6 +52,8 @@ class MemoryPlacement:
         self.rules: dict[Node, ElementReader] = {}
         self.reductions: dict[Value, Reduction] = {}
         self.placed: dict[Value, tuple[str, int]] = {}
+        self.joined = set[Node]()
+        """Tensors that are put together in memory."""
         self.held_in: dict[Value, Holder] = {}
         self.wanted: list[tuple[Value, str]] = []
         self.kept: set[Value] = set()

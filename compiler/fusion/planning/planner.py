@@ -106,7 +106,7 @@ class Planner:
         self._whole_columns = limits.whole_columns
         self._few_rows = limits.few_rows
         self._steps: list[Group | ExternStep] = []
-        self._roles = NodeRoles(graph, self.memory)
+        self._roles = NodeRoles(graph, self.memory, limits)
         self._tiles = Tiles(graph, self.memory.reductions, self.known)
         self._inputs = tuple(self._input(v, layout) for v, layout in zip(graph.inputs, inputs, strict=True))
 

@@ -12,11 +12,13 @@ from ...ir.kinds import KindTrait, has
 from ...ir.node import Node, Use, Value
 from ...ir.rewrite import CONSTANT
 from ...ops.meta import Meta, is_known
+from ...scheduling.split import ChunkLimits
 from ...types.dtypes import DType
 from ...types.types import NUMBERS, is_tensor
-from ..elements.joins import cat, joins_many
+from ..elements.joins import cat, joins_computed, joins_many
 from ..elements.table import element_rule, suits_rule
 from ..straight import Unfusable, why_left
+from .joined import joins_apart
 from .placement import MemoryPlacement
 from .reductions import reduction_of
 from .stacked import part_by_part
@@ -34,9 +36,10 @@ would grow with the square of its length."""
 class NodeRoles:
     """Asked of a graph whose values are put into `memory` meanwhile."""
 
-    def __init__(self, graph: Graph, memory: MemoryPlacement) -> None:
+    def __init__(self, graph: Graph, memory: MemoryPlacement, limits: ChunkLimits) -> None:
         self._graph = graph
         self._memory = memory
+        self._limits = limits
 
     def classify(self, supports: Supports) -> None:
         """Find what kernels can compute: the rules and the reductions of `memory`."""
@@ -51,9 +54,20 @@ class NodeRoles:
                 self._memory.reductions[node.output] = found
                 continue
             rule = element_rule(node, known, supports)
+            if rule is cat and self._joins_in_memory(node):
+                self._memory.joined.add(node)
+                rule = rule if joins_computed(node, known) else None
             if rule is not None and suits_rule(rule, node, known):
                 self._memory.rules[node] = rule
                 uniform.learn(node, rule)
+
+    def _joins_in_memory(self, node: Node) -> bool:
+        """Whether so many tensors are put together that looking for each, where elements are needed, takes longer than
+        to write and read them; kernels of parts need not look."""
+        known, limits = self._memory.known, self._limits
+        if limits.parts_apart and joins_apart(node, known):
+            return joins_many(node, known)
+        return joins_many(node, known, limits.joined)
 
     def kept_for_later(self) -> set[Node]:
         """What goes into memory so that kernels beyond an op of the library need not compute it from many tensors."""
@@ -73,7 +87,7 @@ class NodeRoles:
         known, shared = self._memory.known, self._stored_from(nodes)
         # Beyond the last of all nothing is asked for: without an op of the library there is none.
         kept = far_reaching(nodes, known, self._is_drawn, is_worth) if far_off < len(nodes) else set[Node]()
-        joined = {node for node, rule in self._memory.rules.items() if rule is cat and joins_many(node, known)}
+        joined = self._memory.joined.intersection(self._memory.rules)
         return kept | joined | far_reaching(nodes, known, self._is_drawn, shared.__contains__, MOST_READ_AGAIN)
 
     def _stored_from(self, nodes: Sequence[Node]) -> set[Node]:

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from ....lang.light_dataclasses import dataclass, field
-from ...ir.node import Value
+from ...ir.node import Node, Value
 from ...kernel_ir.index import Index, Quotient, Remainder, axis, constant
 from ...kernel_ir.layout import contiguous_strides
 from ..elements.rule import ElementPlace
@@ -59,6 +59,10 @@ class IterationSpace:
     @property
     def known(self) -> Mapping[Value, Any]:
         return self.memory.known
+
+    def joins_in_memory(self, node: Node) -> bool:
+        """Whether tensors are put together in memory, and not where their elements are needed."""
+        return node in self.memory.joined
 
     def hold(self, tile: Tile | None) -> None:
         """Have a program hold a tile, or nothing yet."""
