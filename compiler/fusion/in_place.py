@@ -63,17 +63,20 @@ def _with_donated(program: Program, source: object, result: object) -> Program:
     if not writers or readers[-len(writers) :] != writers:
         raise StillUsed("it is read again once its gradient is written")
     # Each writes what it reads, and what no other one reads.
-    steps = [*program.steps]
-    for i in writers:
-        step = steps[i]
-        kernel = step.kernel if isinstance(step, KernelStep) else None
-        inputs = [b for b in kernel.inputs if step.arguments[b.name] == source] if kernel is not None else []
-        outputs = [b for b in kernel.outputs if step.arguments[b.name] == result.name] if kernel is not None else []
-        if len(inputs) != 1 or kernel is None or not may_take_place(kernel, outputs[0], inputs[0]):
-            raise StillUsed("its gradient does not follow from it element by element, or is of another dtype or layout")
-        moved = tuple([replace(b, place_of=inputs[0].name) if b is outputs[0] else b for b in kernel.buffers])
-        steps[i] = replace(step, kernel=replace(kernel, buffers=moved))
+    steps = [_at(step, source, result.name) if i in writers else step for i, step in enumerate(program.steps)]
     return replace(program, steps=tuple(steps))
+
+
+def _at(step: ProgramStep, source: str, result: str) -> KernelStep:
+    """The step with a result, or its part of it, where an input lies. Raises: StillUsed."""
+    if isinstance(step, KernelStep):
+        kernel = step.kernel
+        inputs = [b for b in kernel.inputs if step.arguments[b.name] == source]
+        (output,) = (b for b in kernel.outputs if step.arguments[b.name] == result)
+        if len(inputs) == 1 and may_take_place(kernel, output, inputs[0]):
+            moved = tuple([replace(b, place_of=inputs[0].name) if b is output else b for b in kernel.buffers])
+            return replace(step, kernel=replace(kernel, buffers=moved))
+    raise StillUsed("its gradient does not follow from it element by element, or is of another dtype or layout")
 
 
 def _writers(program: Program) -> Counter[str]:
