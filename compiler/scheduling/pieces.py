@@ -114,7 +114,12 @@ def _pay(kernel: Kernel, cut: Axis, shortest: int) -> bool:
     """Whether pieces of an axis pay for kernels of their own."""
     others = prod(axis.size for axis in kernel.axes if axis.name != cut.name)
     strides = [abs(s.index.coefficient(cut.name)) for s in kernel.body if isinstance(s, Store)]
-    return min(strides, default=0) * shortest >= LEAST_RUN and others * shortest >= LEAST_CALLED
+    return reaches(min(strides, default=0) * shortest, LEAST_RUN) and reaches(others * shortest, LEAST_CALLED)
+
+
+def reaches(size: int, least: int) -> bool:
+    """Whether a size is no less; an open one is taken to be, for what is decided on is no longer open."""
+    return is_open(size) or size >= least
 
 
 def _varies_along(kernel: Kernel, cut: Axis) -> bool:

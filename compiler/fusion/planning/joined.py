@@ -9,7 +9,7 @@ from typing import Any
 from ...ir.node import Node
 from ...ops.dims import wrap_dim
 from ...ops.meta import Meta
-from ...scheduling.pieces import LEAST_CALLED, LEAST_RUN
+from ...scheduling.pieces import LEAST_CALLED, LEAST_RUN, reaches
 from ...types.open_sizes import is_open
 from .reductions import reduction_of
 
@@ -26,7 +26,7 @@ def joins_apart(node: Node, known: Mapping[Any, Any]) -> bool:
         return False
     shortest = min([part.shape[dim] for part in parts], default=0)
     run = shortest * prod(whole.shape[dim + 1 :])
-    if run < LEAST_RUN or prod(whole.shape[:dim]) * run < LEAST_CALLED:
+    if not reaches(run, LEAST_RUN) or not reaches(prod(whole.shape[:dim]) * run, LEAST_CALLED):
         return False
     pending = [node.output]
     for value in pending:
