@@ -30,9 +30,9 @@ def value_of_last_round(builder: Builder, frame: Frame, last: LastRound, told: s
         value = _carried(inner, value)
         if not around.carried:
             at = Builder(around.loop.blocks[0], span=builder.current_span)
-            require_round(at, *inner.loop.inputs[:2], message)
+            require_round(at, inner.loop.inputs[0], inner.loop.inputs[1], message)
     if frame.first_asks_for_a_round(last.loop):
-        require_round(builder, *last.loop.inputs[:2], message)
+        require_round(builder, last.loop.inputs[0], last.loop.inputs[1], message)
     return _carried(last, value)
 
 
