@@ -130,7 +130,8 @@ class Group(IterationSpace):
         """Overgrown where what is tried computes too much again by itself; Incompatible where this kernel would."""
         most = self.memory.most_again
         room = room_left(self._asked(0), self._is_read, most)
-        if room < 0:
+        # What only reads, as what stores a reduction, may always: less is allowed than was once something is kept.
+        if room < 0 and not all(self._is_read(value) for value, *_ in self._asked(self._before)):
             is_own = room_left(self._asked(self._before), self._is_read, most) < 0
             value = largest_again(self._asked(self._before), self._is_read) if is_own else None
             raise Overgrown(value) if value is not None else Incompatible

@@ -128,6 +128,19 @@ class MemoryPlacement:
         """The name of a number that is computed or given at run time, and after which step it is there."""
         return self.placed[value]
 
+    def kept_until(self, value: Value) -> int:
+        """After which step all is there that a value follows from and that is not to be computed again."""
+        found, pending, seen = BEFORE, [value], {value}
+        for before in pending if self.kept else ():
+            placed = self.placed.get(before)
+            if before in self.kept:
+                found = max(found, self.placed[before][1])
+            elif placed is None:
+                new = [v for v in before.node.inputs if v not in seen]
+                pending += new
+                seen.update(new)
+        return found
+
     def work_of(self, value: Value) -> int:
         """What it takes to compute an element from those that it follows from."""
         found = self._work.get(value)

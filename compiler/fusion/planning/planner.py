@@ -207,7 +207,10 @@ class Planner:
 
     def _joined(self, value: Value, reduction: Reduction, is_row: bool, tile: Tile | None) -> Group | None:
         """The kernel that takes a reduction besides what it does already."""
+        after = self.memory.kept_until(reduction.operand)
         for group in self._candidates(full=True):
+            if group.order < after:
+                break
             group.may_grow = not _is_full(group)
             joined = self._joins(group, value, reduction, is_row, tile)
             group.may_grow = True
@@ -357,7 +360,8 @@ class Planner:
 
     def _storing(self, value: Value, name: str, offset: tuple[Any, ...] | None, *, first: bool) -> Group | None:
         """The kernel that stores a value; None where none can, or it would be overgrown."""
-        groups = self._candidates()
+        after = self.memory.kept_until(value)
+        groups = [group for group in self._candidates() if group.order >= after]
         # The first that has a statistic has it as it was computed.
         for group in reversed(groups) if first or is_unrounded(value) else groups:
             if group.try_store(value, name, offset):

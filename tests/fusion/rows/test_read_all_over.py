@@ -34,6 +34,13 @@ def f(x, n: int):
         out[i % 6] = torch.sin(out[(i + 1) % 6].clone()) * out[(i + 4) % 6].clone()
     return out
 """,
+    "shifts, and a weight in each": """
+def f(x, n: int):
+    w = x[0] * 0.5
+    for i in range(n):
+        x = 0.9 * torch.roll(x, 1, 0) + w
+    return x
+""",
     "turns": """
 def f(x, n: int):
     for i in range(n):
