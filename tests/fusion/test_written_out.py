@@ -235,7 +235,7 @@ EXPONENTIALS = {
     "torch.softmax(x, {dim})": 1.55,
     "torch.logsumexp(x, {dim})": 1.1,
     "torch.logsumexp(x, -1, True) + torch.logsumexp(x, {dim}, True)": 1.6,
-    "torch.log_softmax(x, {dim}).sum({dim}), x.amax({dim}), torch.softmax(x, -1)": 1.8,
+    "torch.softmax(x, {dim}) + torch.softmax(x, -1), x.amax({dim})": 1.6,
 }
 INFINITIES = {"none": 0.0, "below": -np.inf, "above": np.inf, "no number": np.nan}
 

@@ -19,8 +19,9 @@ from typing import Any
 from ....lang.light_dataclasses import dataclass
 from ...ir.builder import Builder
 from ...ir.graph import Graph
-from ...ir.node import Node, Value
+from ...ir.node import RETURN, Node, Value
 from ...ir.rewrite import replace_node
+from ...ir.structure import UNROUNDED
 from ...ops.arguments import Shape
 from ...ops.meta import Meta
 from ...scheduling.limits import LIMITS
@@ -94,45 +95,44 @@ def sum_exponentials_by_parts(
           %15 : Tensor = aten::sum.dim_IntList(%11, %12, %13, %14)
           %16 : int = prim::Constant[value=1]()
           %17 : Tensor = aten::squeeze.dim(%5, %16)
-          %18 : int = prim::Constant[value=0]()
-          %19 : int = prim::Constant[value=-1]()
-          %20 : Tensor = aten::movedim.int(%17, %18, %19)
-          %21 : List[int] = prim::Constant[value=[3, 625]]()
-          %22 : Tensor = aten::reshape(%20, %21)
+          %18 : List[int] = prim::Constant[value=[625, 3]]()
+          %19 : Tensor = aten::reshape(%17, %18)
+          %20 : int = prim::Constant[value=0]()
+          %21 : int = prim::Constant[value=1]()
+          %22 : Tensor = aten::movedim.int(%19, %20, %21)
           %23 : int = prim::Constant[value=1]()
           %24 : Tensor = aten::squeeze.dim(%8, %23)
-          %25 : int = prim::Constant[value=0]()
-          %26 : int = prim::Constant[value=-1]()
-          %27 : Tensor = aten::movedim.int(%24, %25, %26)
-          %28 : List[int] = prim::Constant[value=[3, 625]]()
-          %29 : Tensor = aten::reshape(%27, %28)
+          %25 : List[int] = prim::Constant[value=[625, 3]]()
+          %26 : Tensor = aten::reshape(%24, %25)
+          %27 : int = prim::Constant[value=0]()
+          %28 : int = prim::Constant[value=1]()
+          %29 : Tensor = aten::movedim.int(%26, %27, %28)
           %30 : int = prim::Constant[value=1]()
           %31 : Tensor = aten::squeeze.dim(%15, %30)
-          %32 : int = prim::Constant[value=0]()
-          %33 : int = prim::Constant[value=-1]()
-          %34 : Tensor = aten::movedim.int(%31, %32, %33)
-          %35 : List[int] = prim::Constant[value=[3, 625]]()
-          %36 : Tensor = aten::reshape(%34, %35)
-          %37 : List[int] = prim::Constant[value=[-1]]()
+          %32 : List[int] = prim::Constant[value=[625, 3]]()
+          %33 : Tensor = aten::reshape(%31, %32)
+          %34 : int = prim::Constant[value=0]()
+          %35 : int = prim::Constant[value=1]()
+          %36 : Tensor = aten::movedim.int(%33, %34, %35)
+          %37 : List[int] = prim::Constant[value=[1]]()
           %38 : bool = prim::Constant[value=False]()
           %39 : Tensor = aten::amax(%22, %37, %38)
           %40 : List[int] = prim::Constant[value=[1, 3]]()
           %largest : Tensor = aten::reshape(%39, %40)
           %41 : int = prim::Constant[value=0]()
-          %42 : Tensor = aten::squeeze.dim(%largest, %41)
-          %43 : int = prim::Constant[value=-1]()
-          %44 : Tensor = aten::unsqueeze(%42, %43)
-          %45 : int = prim::Constant[value=1]()
-          %46 : Tensor = aten::sub.Tensor(%29, %44, %45)
-          %47 : Tensor = aten::exp(%46)
-          %48 : Tensor = aten::mul.Tensor(%36, %47)
-          %49 : List[int] = prim::Constant[value=[-1]]()
-          %50 : bool = prim::Constant[value=False]()
-          %51 : None = prim::Constant[value=None]()
-          %52 : Tensor = aten::sum.dim_IntList(%48, %49, %50, %51)
-          %53 : List[int] = prim::Constant[value=[1, 3]]()
-          %54 : Tensor = aten::reshape(%52, %53)
-          return (%54)
+          %42 : int = prim::Constant[value=1]()
+          %43 : Tensor = aten::movedim.int(%largest, %41, %42)
+          %44 : int = prim::Constant[value=1]()
+          %45 : Tensor = aten::sub.Tensor(%29, %43, %44)
+          %46 : Tensor = aten::exp(%45)
+          %47 : Tensor = aten::mul.Tensor(%36, %46)
+          %48 : List[int] = prim::Constant[value=[1]]()
+          %49 : bool = prim::Constant[value=False]()
+          %50 : None = prim::Constant[value=None]()
+          %51 : Tensor = aten::sum.dim_IntList(%47, %48, %49, %50)
+          %52 : List[int] = prim::Constant[value=[1, 3]]()
+          %53 : Tensor = aten::reshape(%51, %52)
+          return (%53)
     """
     if not whole_columns:
         return False
@@ -212,14 +212,16 @@ def _by_parts(graph: Graph, x: Value, sums: Sequence[_Sum], known: Mapping[Value
     elements = parts.cut(builder.op("aten::to.dtype", x, FLOAT32.code) if meta.dtype.is_half else x)
     gave = {dim: _of_parts(builder, parts, elements, dim) for dim in dims}
     for node in dict.fromkeys(node for found in sums for node in found.largest):
-        builder, (highest, *_) = Builder.in_front_of(node), gave[_dim_of(node, sums)]
-        _replace(builder, node, builder.op("aten::amax", highest, [-1], False), known)
+        dim = _dim_of(node, sums)
+        builder, (highest, *_) = Builder.in_front_of(node), gave[dim]
+        _replace(builder, node, builder.op("aten::amax", highest, [parts.place(dim)], False), known)
     for found in sums:
         builder, (_, shift, total) = Builder.in_front_of(found.node), gave[found.dim]
-        own_shift = builder.op("aten::unsqueeze", builder.op("aten::squeeze.dim", found.shift, found.dim), -1)
+        place = parts.place(found.dim)
+        own_shift = builder.op("aten::movedim.int", found.shift, found.dim, place)
         rescaled = builder.op("aten::exp", builder.op("aten::sub.Tensor", shift, own_shift, 1))
         weighed = builder.op("aten::mul.Tensor", total, rescaled)
-        _replace(builder, found.node, builder.op("aten::sum.dim_IntList", weighed, [-1], False, None), known)
+        _replace(builder, found.node, builder.op("aten::sum.dim_IntList", weighed, [place], False, None), known)
 
 
 def _size_of_part(meta: Meta, dims: Sequence[int]) -> int:
@@ -258,18 +260,22 @@ class _Parts:
         sizes = [(self.count(d), self.size) if d in self.dims else (n,) for d, n in enumerate(self.shape)]
         return self.builder.op("aten::reshape", whole, [n for both in sizes for n in both])
 
-    def as_rows(self, value: Value, dim: int) -> Value:
-        """What each part of a dimension gave, for a program to go over the parts as over a row; not in the order in
-        which those that have parts could go over all of them besides, for these are many."""
-        b, outer = self.builder, self.inner(dim) - 1
-        value = b.op("aten::movedim.int", b.op("aten::squeeze.dim", value, outer + 1), outer, -1)
-        others = [d for d in range(len(self.shape)) if d != dim]
-        padded = [self.count(d) * self.size if d in self.dims else self.shape[d] for d in others]
-        value = b.op("aten::reshape", value, [*padded, self.count(dim)])
-        for place, d in enumerate(others):
-            if padded[place] != self.shape[d]:
-                value = b.op("aten::slice.Tensor", value, place, 0, self.shape[d], 1)
-        return b.op("aten::flip", value, [len(others)]) if all(d < dim for d in others) else value
+    def over_parts(self, value: Value, dim: int) -> Value:
+        """What each part of a dimension gave, with the parts as first or last dimension: not in the order in which
+        programs that have parts could go over all of them besides, for these programs are many."""
+        b, place = self.builder, self.place(dim)
+        padded = [self.count(d) * self.size if d in self.dims else n for d, n in enumerate(self.shape)]
+        value = b.op("aten::squeeze.dim", value, self.inner(dim))
+        value = b.op("aten::reshape", value, [self.count(d) if d == dim else n for d, n in enumerate(padded)])
+        for d, size in enumerate(self.shape):
+            if d != dim and padded[d] != size:
+                value = b.op("aten::slice.Tensor", value, d, 0, size, 1)
+        return b.op("aten::movedim.int", value, dim, place)
+
+    def place(self, dim: int) -> int:
+        """Where what was found of a dimension's parts has them."""
+        is_last = all(size == 1 for size in self.shape[dim + 1 :])
+        return 0 if is_last else len(self.shape) - 1
 
 
 def _of_parts(builder: Builder, parts: _Parts, elements: Value, dim: int) -> list[Value]:
@@ -278,13 +284,15 @@ def _of_parts(builder: Builder, parts: _Parts, elements: Value, dim: int) -> lis
     shift = builder.op("aten::where.ScalarSelf", builder.op("aten::isinf", highest), 0.0, highest)
     powers = builder.op("aten::exp", builder.op("aten::sub.Tensor", elements, shift, 1))
     total = builder.op("aten::sum.dim_IntList", powers, [parts.inner(dim)], True, None)
-    return [parts.as_rows(value, dim) for value in (highest, shift, total)]
+    return [parts.over_parts(value, dim) for value in (highest, shift, total)]
 
 
 def _replace(builder: Builder, node: Node, result: Value, known: Mapping[Value, Any]) -> None:
     meta = known[node.output]
     if meta.dtype.is_half:
         result = builder.op("aten::to.dtype", result, meta.dtype.code)
+        if all(use.user.kind != RETURN for use in node.output.uses):
+            result.node.attrs[UNROUNDED] = True
     result = builder.op("aten::reshape", result, [*meta.shape])
     result.type, result.name_hint = node.output.type, node.output.name_hint
     replace_node(node, [result])
