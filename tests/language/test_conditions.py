@@ -115,3 +115,29 @@ def test_operands_of_two_types(line: str, code: str) -> None:
     with pytest.raises(gs.CompileError) as caught:
         gs.CompilationUnit(f"def f(x, n: int, s: str, l: List[int]):\n    y = {line}\n    return y\n")
     assert caught.value.code == code
+
+
+CHAINS = """
+def listed(l: List[int], i: int):
+    return 0 <= i < len(l) != l[i]
+
+
+def divided(x, n: int):
+    if 0 < n < 10 // n:
+        x = x * x
+    return x
+
+
+def is_in_it(x, n: int):
+    return 0 < n is n
+"""
+
+
+def test_a_chain_goes_no_further_than_it_holds() -> None:
+    unit = gs.CompilationUnit(CHAINS[: CHAINS.index("def is_in_it")])
+    for again in (unit, gs.CompilationUnit(unit.code)):
+        assert [again.listed([5, 2], i) for i in (-1, 0, 1, 2)] == [False, True, False, False]
+        assert [again.divided(3.0, n) for n in (0, 2, 9)] == [3.0, 9.0, 3.0]
+        assert [gs.grad(again.divided)(3.0, n) for n in (0, 2)] == [1.0, 6.0]
+    with pytest.raises(gs.CompileError, match="inside a chain"):
+        gs.CompilationUnit(CHAINS)

@@ -1,8 +1,9 @@
-"""Constants of a file's outermost level, and defaults that are computed."""
+"""Constants of a file's outermost level, defaults that are computed, and what names keep of what is folded."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import gradscript as gs
 import numpy as np
@@ -76,3 +77,50 @@ def test_what_is_none(text: str) -> None:
     assert caught.value.code == code
     assert message is None or caught.value.message == message
     assert caught.value.diagnostics[0].notes
+
+
+KEPT = """
+def negated(x):
+    h = 2.0
+    k = -(+h)
+    n = 3
+    l = [n, -n]
+    return x * -h + h, h, -(-h), +h, k, l[-n + 2]
+
+
+def captured(x):
+    h = 2.0
+
+    def backward(grad_output):
+        return grad_output * h
+
+    scaled = lambda v, by=h: v * -by + by
+    return scaled(x) * -1.0 + h, backward
+
+
+def several(x, y):
+    a, b = c, d = x, y
+    (p, q), r = t = (x + 1, y), y
+    s = u, v = (x, x * 2)
+    return a, b, c, d, p, q, r, *t[0], t[1], *s, u, v
+"""
+
+
+def _as_python(name: str, *args: Any) -> Any:
+    names: dict[str, Any] = {}
+    exec(KEPT, names)
+    return names[name](*args)
+
+
+@pytest.mark.parametrize(("name", "args"), [("negated", (3.0,)), ("several", (3.0, 5.0))])
+def test_as_in_python(name: str, args: tuple[float, ...]) -> None:
+    unit = gs.CompilationUnit(KEPT)
+    expected = _as_python(name, *args)
+    for again in (unit, gs.CompilationUnit(unit.code)):
+        found = getattr(again, name)(*args)
+        assert [float(value) for value in found] == [float(value) for value in expected]
+
+
+def test_what_a_closure_captures() -> None:
+    value, pullback = gs.vjp(gs.CompilationUnit(KEPT).captured, 3.0)
+    assert (value, *pullback(1.0)) == (6.0, 2.0)

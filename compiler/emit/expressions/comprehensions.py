@@ -13,7 +13,7 @@ from ..expected import take_type
 from ..truth import refine
 from .conditions import emit_condition
 from .iteration import follow_length, iterate, zipped_as_list
-from .targets import emit_target
+from .targets import emit_targets
 
 _DECIDES = {"any": True, "all": False}
 """The element that decides, after which no more are asked for."""
@@ -66,7 +66,7 @@ def _each(e: Emitter, made: _Made, index: int, value: Value) -> Walk:
         frame.is_own = True
         e.at(node)
         item = iteration.item(position)
-        yield emit_target(e, clause.target, Argued(item, clause.iterable.span))
+        yield emit_targets(e, (clause.target,), Argued(item, clause.iterable.span))
         result = yield _where(e, made, index, 0, carried)
         e.builder.returns(_goes_on(e, made, result), result)
     follow_length(e, loop, iteration)

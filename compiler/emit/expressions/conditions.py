@@ -21,7 +21,6 @@ from ...types.types import (
     may_be_none,
     unify,
 )
-from ..bindings import mutated_names
 from ..emitter import Emitter, described
 from ..truth import TruthValue, refine, truth_of
 from .operators import emit_comparison
@@ -197,16 +196,16 @@ def _by_element(*types: Type) -> tuple[str, ...]:
 
 
 def _emit_chain(e: Emitter, node: ast.Compare) -> Walk:
-    """`a < b < c` is `a < b and b < c` with b evaluated once. Evaluating c early changes nothing unless it writes."""
-    if any(True for operand in node.rest[1:] for _ in mutated_names(operand)):
+    """`a < b < c` is `a < b and b < c` b evaluated once, and c where the first holds if it may fail."""
+    if any(op in ("is", "is not") for op in node.ops):
+        raise e.fail("E102", "`is` inside a chain of comparisons", node.span, "join the comparisons with `and`")
+    if not all(map(_is_there, node.rest[1:])):
         return TruthValue((yield _emit_links(e, node, 0, Argued((yield e.expression(node.first)), node.first.span))))
     operands = [Argued((yield e.expression(node.first)), node.first.span)]
     for operand in node.rest:
         operands.append(Argued((yield e.expression(operand)), operand.span))
     result: Value | None = None
     for op, left, right in zip(node.ops, operands, operands[1:], strict=False):
-        if op in ("is", "is not"):
-            raise e.fail("E102", "`is` inside a chain of comparisons", node.span, "join the comparisons with `and`")
         if result is None:
             result = truth_of(e, node, emit_comparison(e, node, op, left, right)).value
             continue
@@ -217,6 +216,13 @@ def _emit_chain(e: Emitter, node: ast.Compare) -> Walk:
                 e.builder.returns(compared or e.builder.constant(False))
         result = branch.output
     return TruthValue(result)
+
+
+def _is_there(node: ast.Expr) -> bool:
+    """Whether evaluating it reads what is there, and does nothing else."""
+    while isinstance(node, ast.Attribute | ast.UnaryOp):
+        node = node.value if isinstance(node, ast.Attribute) else node.operand
+    return isinstance(node, ast.Name | ast.Constant)
 
 
 def _emit_links(e: Emitter, node: ast.Compare, k: int, left: Argued) -> Walk:

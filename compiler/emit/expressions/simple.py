@@ -157,10 +157,15 @@ def emit_unary(e: Emitter, node: ast.UnaryOp) -> Walk:
         return operand if operand.type in NUMBERS or is_tensor(operand.type) else _no_operator(e, node, "+", operand)
     if node.op == "-" and operand.node.kind == "prim::Constant" and operand.type in NUMBERS and operand.type != BOOL:
         negated = -operand.node.attrs["value"]
-        if not operand.use_count:
+        if not operand.use_count and _is_written_here(node.operand):
             operand.node.destroy()
         return e.at(node).constant(negated)
     return emit_resolved(e, node, UNARY[node.op], [Argued(operand, node.operand.span)], f"operator '{node.op}'")
+
+
+def _is_written_here(node: ast.Expr) -> bool:
+    """Whether its constant is its own: what a name stands for is there for all that read the name."""
+    return isinstance(node, ast.Constant) or (isinstance(node, ast.UnaryOp) and node.op == "-")
 
 
 def _no_operator(e: Emitter, node: ast.UnaryOp, op: str, operand: Value) -> Value:

@@ -19,16 +19,27 @@ from .tuples import type_of_elements
 _UNPACKED = "tuples, lists and tensors are unpacked"
 
 
-def emit_target(e: Emitter, target: ast.Target, source: Argued) -> Walk:
-    """Bind what stands left of `=`."""
+def emit_targets(e: Emitter, targets: Sequence[ast.Target], source: Argued) -> Walk:
+    """Bind what stands left of `=`, several times in `a, b = c = t`. A tuple that was only taken apart is not made."""
+    for target in targets:
+        yield _emit_target(e, target, source)
+    apart: set[Value] = {source.value} if all(isinstance(target, ast.TupleExpr) for target in targets) else set()
+    while apart:
+        value = apart.pop()
+        if value.node.kind == "prim::TupleConstruct" and not value.use_count and not value.name_hint:
+            apart.update(value.node.inputs)
+            value.node.destroy()
+
+
+def _emit_target(e: Emitter, target: ast.Target, source: Argued) -> Walk:
     match target:
         case ast.Name():
             e.bind(target.id, source.value)
         case ast.TupleExpr():
             for element, value in zip(target.elements, _unpacked(e, target, source), strict=True):
-                yield emit_target(e, element, Argued(value, source.span))  # type: ignore[arg-type]
+                yield _emit_target(e, element, Argued(value, source.span))  # type: ignore[arg-type]
         case ast.Starred():
-            yield emit_target(e, target.value, source)  # type: ignore[arg-type]
+            yield _emit_target(e, target.value, source)  # type: ignore[arg-type]
         case ast.Subscript():
             yield emit_subscript_store(e, target, source)
         case _:
@@ -51,10 +62,7 @@ def _unpacked(e: Emitter, target: ast.TupleExpr, source: Argued) -> Sequence[Val
             raise e.fail("E301", f"cannot unpack {found} values into {count} names", target.span)
         if value.node.kind != "prim::TupleConstruct":
             return e.at(target).unpack(value, names)
-        elements = list(value.node.inputs)
-        if not value.use_count and not value.name_hint:
-            value.node.destroy()
-        return elements
+        return value.node.inputs
     if isinstance(value.type, ListType):
         node = e.at(target).node("prim::ListUnpack", [value], [value.type.element] * count, names=names)
         return node.outputs

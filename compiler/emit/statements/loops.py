@@ -21,7 +21,7 @@ from ..emitter import Emitter, described, is_constant, known_constant
 from ..exits import RESULT, Loop
 from ..expressions.conditions import emit_condition
 from ..expressions.iteration import FOREVER, follow_length, iterate
-from ..expressions.targets import emit_target
+from ..expressions.targets import emit_targets
 from ..last_rounds import require_round
 from ..scopes import DELETED, Frame, InnerFunction, LastRound, Refined, Sliced, UnusableName
 from ..truth import TruthValue, refine
@@ -54,7 +54,7 @@ def emit_loop(e: Emitter, node: Loop) -> Walk:
     def start(e: Emitter, index: Value) -> Walk:
         e.builder.current_span = node.span
         item = iteration.item(index)
-        yield emit_target(e, header.target, Argued(item, header.iterable.span))
+        yield emit_targets(e, (header.target,), Argued(item, header.iterable.span))
 
     loop, before, goes_on = yield _emit_prim_loop(e, node, iteration.length, None, start)
     if loop is not None:
@@ -288,7 +288,7 @@ def _unroll(e: Emitter, node: Loop, header: ast.For, items: Sequence[Value]) -> 
     for item in items:
 
         def body(e: Emitter, item: Value = item) -> Walk:
-            yield emit_target(e, header.target, Argued(item, header.iterable.span))
+            yield emit_targets(e, (header.target,), Argued(item, header.iterable.span))
             yield emit_statements(e, node.body)
             # What leaves one round may leave it for the next.
             e.frame.left = False

@@ -23,7 +23,7 @@ from ..expressions.operators import emit_binary
 from ..expressions.slices import bind_slice, emit_list_slice, is_slice, plain_subscript
 from ..expressions.strings import emit_str
 from ..expressions.subscripts import emit_subscript_update
-from ..expressions.targets import emit_target
+from ..expressions.targets import emit_targets
 from ..scopes import DELETED
 from ..stores import emit_update, emit_write
 from ..truth import refine
@@ -72,8 +72,7 @@ def emit_assign(e: Emitter, node: ast.Assign) -> Walk:
     value = yield _assigned_value(e, node)
     if type is not None:
         value = annotated(e, node, value, type, node.value.span)
-    for target in node.targets:
-        yield emit_target(e, target, Argued(value, node.value.span))
+    yield emit_targets(e, node.targets, Argued(value, node.value.span))
 
 
 def _assigned_value(e: Emitter, node: ast.Assign) -> Walk:
