@@ -108,7 +108,7 @@ def _operations(pair: GradPair) -> int:
 
 def closure_text(text: str) -> str:
     """The lines of the closure in a printed function."""
-    lines = text.splitlines()
+    lines = text.split("\n")
     first = next(i for i, line in enumerate(lines) if line.startswith("    def "))
     last = next(i for i in range(first + 1, len(lines)) if lines[i] and not lines[i].startswith("        "))
     return dedent("\n".join(lines[first:last])) + "\n"

@@ -91,7 +91,7 @@ def _laid_out(function: Function, callee: Callee, text: str) -> str | None:
         lines = merged(
             layout, definition.span.source, plain, derived, nesting_of_backwards(function), verbatim=verbatim
         )
-        made = _spaced("\n".join(lines).splitlines())
+        made = _spaced("\n".join(lines).removesuffix("\n").split("\n"))
         if stands_for(made, function, text):
             return made
     return None
@@ -119,7 +119,8 @@ def _tidied(graph: Graph, function: Function) -> Graph:
 
 def _printed(function: Function, graph: Graph) -> tuple[Callee, str]:
     callee = _compiled(graph, function.callee.schema)
-    return callee, _spaced(unparse_function(callee, docstring=function.__doc__).splitlines())
+    text = unparse_function(callee, docstring=function.__doc__)
+    return callee, _spaced(text.removesuffix("\n").split("\n"))
 
 
 def _spaced(lines: Sequence[str]) -> str:
@@ -144,7 +145,7 @@ def _spaced(lines: Sequence[str]) -> str:
 def _is_too_long(text: str, graph: Graph) -> bool:
     """Whether a line of the innermost closure is: the others are their author's, or were looked at before."""
     indent = "    " * (len(closures_of(graph)) + 1)
-    return any(len(line) > LONGEST_LINE for line in text.splitlines() if line.startswith(indent))
+    return any(len(line) > LONGEST_LINE for line in text.split("\n") if line.startswith(indent))
 
 
 def _closed(callee: Callee, graph: Graph) -> Graph:

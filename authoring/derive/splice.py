@@ -89,7 +89,7 @@ def _returns(definition: ast.FunctionDef) -> int:
 def _closure_lines(depth: int, text: str) -> list[str]:
     """The lines of a closure in the printed function, indented once."""
     margin = "    " * depth
-    lines = [line.removeprefix(margin) for line in text.splitlines() if not line or line.startswith(margin)]
+    lines = [line.removeprefix(margin) for line in text.split("\n") if not line or line.startswith(margin)]
     first = next(i for i, line in enumerate(lines) if line.startswith("    def "))
     rest = lines[first + 1 :]
     count = next((i for i, line in enumerate(rest) if line and not line.startswith("        ")), len(rest))
@@ -103,7 +103,7 @@ def _size_lines(closure: Block, depth: int, text: str) -> list[str]:
     margin = "    " * depth
     sizes = [value.name_hint for value in captures(closure) if _is_kept_size(value)]
     starts = tuple(f"{margin}    {name} = " for name in sizes)
-    lines = [line.removeprefix(margin) for line in text.splitlines() if line.startswith(starts)]
+    lines = [line.removeprefix(margin) for line in text.split("\n") if line.startswith(starts)]
     return [*lines, ""] if lines else []
 
 

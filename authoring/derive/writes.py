@@ -29,7 +29,7 @@ def with_writes(text: str, stands: Callable[[str], bool]) -> str:
     gathered = _gathered(text, lambda candidate: True)
     if gathered != text:
         text = gathered if still_stands(gathered) else _gathered(text, still_stands)
-    lists = {match[4] for line in text.splitlines() if (match := _CHANGED.fullmatch(line)) is not None}
+    lists = {match[4] for line in text.split("\n") if (match := _CHANGED.fullmatch(line)) is not None}
     return _written_where(text, sorted(lists), still_stands)
 
 
@@ -38,7 +38,7 @@ def _written_where(text: str, lists: Sequence[str], stands: Callable[[str], bool
     written = _written(text, lists)
     if written == text or stands(written):
         return written
-    if len(lists) == 1:
+    if len(lists) <= 1:
         return text
     half = len(lists) // 2
     text = _written_where(text, lists[:half], stands)
@@ -68,7 +68,7 @@ def _gathered(text: str, stands: Callable[[str], bool]) -> str:
 
 
 def _written(text: str, lists: Collection[str]) -> str:
-    lines = text.splitlines()
+    lines = text.removesuffix("\n").split("\n")
     for i, line in enumerate(lines):
         match = _CHANGED.fullmatch(line)
         if match is None or match[4] not in lists:

@@ -52,5 +52,8 @@ def _plain(value: Any) -> Any:
     """A tensor as an array of its shape and dtype: what is in it does not matter, but for indices."""
     if not hasattr(value, "detach"):
         return np.asarray(value) if hasattr(value, "__array__") else value
-    tensor = value.detach().cpu()
-    return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+    try:
+        tensor = value.detach().cpu().resolve_neg()
+        return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+    except (TypeError, NotImplementedError, RuntimeError):
+        return value  # a tensor of another kind than arrays are, of which the run tells

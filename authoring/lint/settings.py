@@ -73,7 +73,7 @@ def configured(folder: str | Path) -> LintSettings:
             tools = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {})
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
             raise ValueError(f"{file}: {error}") from None
-        if "gradscript" in tools:
+        if isinstance(tools, dict) and "gradscript" in tools:
             return _read(tools["gradscript"], file)
     return LintSettings(folder=place)
 

@@ -46,7 +46,7 @@ class Aggregation:
         if self.sum is not None and not callable(self.sum):
             raise TypeError(f"a sum is a function of a builder and gradients, not {type(self.sum).__name__}")
         for name in (*self.zeros, *([self.copy] if self.copy is not None else [])):
-            if not _takes_one(name):
+            if not isinstance(name, str) or not _takes_one(name):
                 raise ValueError(f"'{name}' is no op of one operand")
 
     def is_zero(self, gradient: Value) -> bool:

@@ -102,7 +102,7 @@ def torch_op(
     if function is None:
         return lambda given: torch_op(given, name, autocast=autocast, sharding=sharding)
     require_torch("gs.torch_op")
-    if sharding not in (DERIVE, None):
+    if sharding is not None and not (isinstance(sharding, str) and sharding == DERIVE):
         raise ValueError(f"sharding={sharding!r} is neither 'derive' nor None")
     if isinstance(function, CompilationUnit):
         return _register_unit(function, name, autocast, sharding)

@@ -326,7 +326,7 @@ def _made(
 def _numbers(argnums: Any) -> list[int]:
     if isinstance(argnums, int):
         return [argnums]
-    if not isinstance(argnums, Iterable) or isinstance(argnums, str | bytes):
+    if not isinstance(argnums, Iterable) or isinstance(argnums, str | bytes) or getattr(argnums, "ndim", 1) == 0:
         raise TypeError(f"argnums is an int or a sequence of them, not {type(argnums).__name__}")
     return [*argnums]
 

@@ -28,7 +28,7 @@ def tell(message: str, of: str = "") -> None:
 def tell_of_ops(graph: Graph, reason: Exception | str) -> None:
     """That a graph runs op by op, though kernels are to run it."""
     span = span_of(reason, graph)
-    line = span.source.text.splitlines()[span.line - 1].strip() if span.text else ""
+    line = span.source.line(span.line).strip() if span.text else ""
     tell(f"{graph.title} runs op by op: {reason}" + (f"\n  --> {span}: {line}" if line else ""))
 
 

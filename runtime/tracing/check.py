@@ -94,7 +94,7 @@ def _agree(left: Any, right: Any) -> bool:
         return bool((left == right).all())
     wide, other = left.astype(np.float64), right.astype(np.float64)
     finite = np.abs(wide[np.isfinite(wide)])
-    coarse = dtype_of(left).is_half if left.ndim else False
+    coarse = left.ndim > 0 and dtype_of(left.astype(left.dtype.newbyteorder("="))).is_half
     tolerance = (1e-2 if coarse else TOLERANCE) * max(1.0, finite.max(initial=0.0))
     return np.allclose(wide, other, rtol=0, atol=tolerance, equal_nan=True)
 

@@ -350,6 +350,12 @@ def test_settings_that_do_not_read_are_told(tmp_path: Path, table: str) -> None:
     assert "pyproject.toml" in result.stderr
 
 
+def test_a_table_of_tools_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "f.grad").write_text("def f(x):\n    return x\n", encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text("tool = 3\n", encoding="utf-8")
+    assert CliRunner().invoke(main, ["lint", str(tmp_path)]).exit_code == 0
+
+
 def test_options_go_before_settings(tmp_path: Path) -> None:
     path = tmp_path / "f.grad"
     path.write_text("def f(x, y):\n    return torch.log(1 + x)\n", encoding="utf-8")

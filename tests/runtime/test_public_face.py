@@ -64,7 +64,7 @@ def test_lists_that_hold_themselves() -> None:
 
 
 def test_what_argnums_are() -> None:
-    for argnums in (None, 0.5, "0", b"0", object()):
+    for argnums in (None, 0.5, "0", b"0", np.array(0), object()):
         with pytest.raises(TypeError, match="argnums is an int or a sequence of them, not "):
             gs.grad(UNIT.mul, argnums)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="there is no argnum 'x'"):

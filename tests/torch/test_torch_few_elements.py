@@ -484,3 +484,10 @@ def test_a_number_and_a_gradient_of_one_name_meet_in_a_kernel() -> None:
         for t, scale in ((0.25, 2.0), (1.5, -1.0), (0.5, 3.0)):
             (found,) = torch.autograd.grad(unit.warm(x, t, scale).sum(), x)
             torch.testing.assert_close(found, scale * t * (1 - torch.tanh(x.detach() * t) ** 2))
+
+
+def test_what_ends_the_process_is_not_left_to_torch() -> None:
+    op = OPS.named("aten::div.Tensor_mode")
+    for dtype, is_torchs in ((np.int64, False), (np.float64, True)):
+        x, y = np.array([7, -6], dtype), np.array([2, 3], dtype)
+        assert (binding(op, (x, y, "trunc"), [np.array([3, -2], dtype)]) is not None) is is_torchs

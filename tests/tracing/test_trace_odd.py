@@ -323,6 +323,11 @@ def test_the_check_runs_what_was_traced() -> None:
     assert set(seen) == {"TracedValue"} and len(caught) == 1
 
 
+def test_results_in_the_other_order_of_bytes() -> None:
+    traced = gs.trace(lambda x: np.arange(3.0).astype(">f8"), 1.0)
+    np.testing.assert_array_equal(traced(2.0), np.arange(3.0))
+
+
 def test_traces_in_threads() -> None:
     wrong: list[Any] = []
 

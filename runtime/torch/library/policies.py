@@ -25,9 +25,9 @@ class AutocastPolicy:
         """That of `gs.torch_op(autocast=…)`; ValueError for what is none."""
         if given is None:
             return None
-        if given in (LOWER, WIDEST):
+        if isinstance(given, str) and given in (LOWER, WIDEST):
             return cls(given)
-        if given == "fp32":
+        if isinstance(given, str) and given == "fp32":
             return cls(torch.float32)
         if isinstance(given, torch.dtype) and given.is_floating_point:
             return cls(given)

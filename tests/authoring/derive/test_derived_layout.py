@@ -171,3 +171,11 @@ def _examples(text: str) -> str:
     if "cat" in text:
         return f"return [([{items}],), ([{items}, torch.zeros([0])],)]\n"
     return f"return [([{items}],)]\n" if "xs:" in text else "return [(torch.arange(3.0) + 0.5, 2)]\n"
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\x0c", "\x85", "\x1c"])
+def test_what_ends_lines_elsewhere_is_a_character(mark: str) -> None:
+    text = f"def f(x):\n    y = x * 2  # a {mark} b\n    # {mark}\n    return y\n"
+    derived = gs.derive(gs.CompilationUnit(text).f)
+    assert f"    y = x * 2  # a {mark} b\n    # {mark}\n" in derived
+    assert gs.grad(gs.CompilationUnit(derived).f)(3.0) == 2.0
