@@ -21,6 +21,7 @@ from ...ir.graph import Graph
 from ...ir.node import Node, Value
 from ...ir.rewrite import replace_node
 from ...ops.arguments import Shape
+from ...ops.meta import Meta
 from ...types.open_sizes import next_power
 from ..planning.reductions import reduction_of
 from ..planning.tiles import most_points
@@ -164,7 +165,7 @@ def _apart(
 
 def _pairs(node: Node, known: Mapping[Value, Any]) -> _Pairs | None:
     product = node.inputs[0].node if node.inputs else node
-    reduction = reduction_of(node, known) if product.kind == _PRODUCT else None
+    reduction = reduction_of(node, known) if product.kind == _PRODUCT and _is_known(product, known) else None
     if reduction is None or reduction.combine != "sum" or reduction.divisor is not None or not reduction.dims:
         return None
     shape, dims = known[reduction.operand].shape, reduction.dims
@@ -182,7 +183,15 @@ def _pairs(node: Node, known: Mapping[Value, Any]) -> _Pairs | None:
 
 def _is_of_pairs(product: Node, known: Mapping[Value, Any]) -> bool:
     """Whether neither factor has all dimensions of a product: few products are so, and the others are told at once."""
+    if not _is_known(product, known):
+        return False
     return all(known[_narrow(v, known)].shape != known[product.output].shape for v in product.inputs)
+
+
+def _is_known(product: Node, known: Mapping[Value, Any]) -> bool:
+    """Whether shapes are told: that of what an op of the library picks hangs on elements."""
+    values = (product.output, *product.inputs, *[v.node.inputs[0] for v in product.inputs if v.node.kind == _EXPAND])
+    return all(isinstance(known.get(value), Meta) for value in values)
 
 
 def _narrow(value: Value, known: Mapping[Value, Any]) -> Value:

@@ -121,3 +121,13 @@ def test_nothing_is_computed_twice(length: int, rest: str, count: int) -> None:
         given = {buffer.name: arrays[buffer.name] for buffer in part.inputs}
         result += run_kernel(part, given)["result"]
     np.testing.assert_array_equal(result, np.tile(np.concatenate([arrays["a"], arrays["b"]]), (8, 1)))
+
+
+def test_what_elements_decide_the_shape_of_is_multiplied_too() -> None:
+    """No sum of products of streams is looked for where shapes are not told."""
+    function = gs.CompilationUnit("def f(x, w):\n    return (x[x > 0] * w).sum()\n").f
+    x = np.random.default_rng(0).normal(size=(4, 3))
+    with gs.settings.backend("c"):
+        gradients = gs.grad(function, argnums=(0, 1))(x, np.float64(3.0) * np.ones(1))
+    np.testing.assert_allclose(gradients[0], 3.0 * (x > 0))
+    np.testing.assert_allclose(gradients[1], [x[x > 0].sum()])
