@@ -5,7 +5,7 @@ What plans is loaded only where there is something to plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
@@ -227,7 +227,7 @@ class CGraph:
     def _restore(self, key: Hashable) -> CProgram | CPlan | None:
         """What was kept for such values; None where there is nothing."""
         data = self._kept.get(key)
-        found = None if data is None else _plan_of(data) if "groups" in data else program_from_data(data)
+        found = None if data is None else _plan_of(data, self._open) if "groups" in data else program_from_data(data)
         if found is not None:
             if len(self._restored) >= MAX_PROGRAMS:
                 self._restored.pop(next(iter(self._restored)), None)
@@ -348,10 +348,10 @@ def _plan_data(plan: CPlan) -> JsonValue:
     return {"groups": graph_data(plan.graph)}
 
 
-def _plan_of(data: JsonValue) -> CPlan:
+def _plan_of(data: JsonValue, own: Collection[int]) -> CPlan:
     from .planning import CPlan
 
-    return CPlan(graph_from_data(data["groups"]), CGroup)
+    return CPlan(graph_from_data(data["groups"]), CGroup, own)
 
 
 _GRAPHS: WeakSet[CGraph] = WeakSet()

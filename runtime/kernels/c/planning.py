@@ -5,7 +5,7 @@ What is a straight line for them is one program; of any other, each straight str
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from copy import copy
 from threading import RLock
 from typing import Any
@@ -92,7 +92,8 @@ class GraphPlanner:
             parts = fuse_groups(graph, given, split=split_for_cpu)
             if parts is None:
                 raise
-            return CPlan(parts.graph, self._group)
+            # What asks for a plan does not tell these apart, though what is left of the graph would.
+            return CPlan(parts.graph, self._group, open_inputs(self.graph))
 
 
 class StraightPlanner(GraphPlanner):
@@ -109,12 +110,13 @@ class StraightPlanner(GraphPlanner):
 
 
 class CPlan:
-    """A graph with fusion groups: the ordinary loop, in which groups run by kernels."""
+    """A graph with fusion groups: the ordinary loop, in which groups run by kernels. `own` are the inputs that are
+    seeds and numbers like them: each call has others."""
 
-    def __init__(self, graph: Graph, group: GroupRunner) -> None:
+    def __init__(self, graph: Graph, group: GroupRunner, own: Collection[int]) -> None:
         self.graph: Graph | None = graph
         self.plan = plan_with_kernels(graph, group)
-        self._own = sorted(open_inputs(graph))
+        self._own = sorted(own)
         self._list = kept_list(self.plan, self._own)
 
     def closed(self, atoms: Sequence[int]) -> CPlan:

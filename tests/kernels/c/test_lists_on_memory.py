@@ -75,6 +75,29 @@ def steps_of_momentum(x, w, ws: List[Tensor], a: float, b: float, n: int):
         p.add_(m)
     return moved[0] * a, moved[1], momentum[0] * b, momentum[1] @ w
 """
+COUNTS = """
+def stepped(x, w, ws: List[Tensor], a: float, b: float, k: int):
+    for v in ws:
+        x = torch.tanh(x @ w) * k + v
+    return x * (k + 1), x * b
+
+def decayed(x, w, ws: List[Tensor], a: float, b: float, k: int):
+    rate = a / (k * k + 1)
+    for i in range(4):
+        if float(x.sum()) < 0:
+            break
+        x = torch.cumsum(x, 0) * 0.5 - rate * k - 0.1
+    return x @ w * k
+
+def inner(x, w, ws: List[Tensor], a: float, b: float, k: int):
+    for i in range(3):
+        h = x * i * k
+        for v in ws:
+            x = h * k + v @ w
+        x = x * 0.5
+    return x, h
+"""
+"""Integers that kernels take at each call, beside a loop."""
 NAMES = [line.split("(")[0].removeprefix("def ") for line in FLOATS.splitlines() if line.startswith("def ")]
 
 
@@ -147,6 +170,11 @@ def with_floats(draw: random.Random) -> list[Any]:
     x = x.detach().requires_grad_(kinds.random() < 0.85)
     first, second = draw.uniform(0.1, 2), draw.uniform(0.1, 2)
     return [x, w.requires_grad_(kinds.random() < 0.8), ws, first, second if draw.random() < 0.85 else first, 5]
+
+
+def with_counts(draw: random.Random) -> list[Any]:
+    """Arguments that differ by an integer too."""
+    return [*with_floats(draw)[:-1], draw.randint(-3, 9)]
 
 
 def of_rounds(draw: random.Random) -> list[Any]:
@@ -254,6 +282,15 @@ def test_loops_with_floats(name: str, runs: Runs) -> None:
     # What decides by data has no list, nor has what writes into a list of floats; and on arrays, what is one program.
     if name not in ("decided", "clipped"):
         assert runs.of[True] and (runs.of[False] or name == "steps_of_momentum"), runs.of
+
+
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad:UserWarning")
+@pytest.mark.parametrize("name", ["stepped", "decayed", "inner"])
+def test_integers_that_differ_from_call_to_call(name: str) -> None:
+    unit, names = gs.CompilationUnit(COUNTS), in_torch(COUNTS)
+    for seed in range(some(8)):
+        run_beside(unit, names, name, seed, with_counts, 1)
+        run_arrays_beside(unit, names, name, seed, with_counts)
 
 
 @pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad:UserWarning")
