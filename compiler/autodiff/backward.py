@@ -200,11 +200,13 @@ class Backward:
         )
 
     def _replace_captures(self, df: Graph, captured: Sequence[Value]) -> None:
-        """Make the captures inputs of df, and repeat the constants that it uses."""
-        env = {v: df.body.add_input(sure_type(v), v.name_hint) for v in captured}
+        """Make the captures inputs of df, which tells of those that may not be there, and repeat the constants that it
+        uses."""
         first = df.body.param.next
         assert first is not None
         builder = Builder(df, before=first)
+        env = {v: df.body.add_input(sure_type(v), v.name_hint) for v in captured}
+        env.update({v: builder.cast(given, v.type) for v, given in env.items() if may_be_uninitialized(v)})
         for value, _ in _uses(df):
             if value not in env and value.node.owner is self.forward.graph.body:
                 copy_node(value.node, env, builder.insert)

@@ -239,6 +239,37 @@ def test_shapes_of_what_only_an_inner_loop_computes_are_asked_where_it_does(dept
             torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-12)
 
 
+WRITTEN = """
+def f(x, w, n: int):
+    out = torch.tanh(x) * 1
+    buf = x * 0.5
+    s = x[0] * w
+    v = w
+    acc = x.sum()
+    for i in range(n):
+        buf[i % 4] -= torch.sin(v)
+        buf[0, 0] = buf[i % 4].clone()[0]
+        out[i % 4] = torch.sin(v - (s.clone() + s.clone() * v))
+        acc = acc + (out.clone() * w).sum()
+        s += torch.sin((x[0] * out[0].clone()) * v)
+    return acc, buf[1:]
+"""
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+def test_a_backward_does_not_ask_shapes_of_what_a_loop_was_to_compute(rounds: int) -> None:
+    namespace: dict[str, Any] = {"torch": torch}
+    exec(WRITTEN, namespace)
+    found = []
+    for one in (namespace["f"], gs.CompilationUnit(WRITTEN).f):
+        x = torch.linspace(-1, 2, 12, dtype=torch.float64).reshape(4, 3).requires_grad_()
+        w = torch.linspace(0.5, 1, 3, dtype=torch.float64, requires_grad=True)
+        total, buf = one(x, w, rounds)
+        found.append(torch.autograd.grad(total + (buf * buf).sum(), (x, w), materialize_grads=True))
+    for wanted, got in zip(*found, strict=True):
+        torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-12)
+
+
 def test_new_sizes_and_counts_compile_nothing() -> None:
     function = gs.CompilationUnit(SOURCE).rnn
     gs.vjp(function, *arguments(3))[1](1.0)
