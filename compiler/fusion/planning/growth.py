@@ -12,6 +12,7 @@ there are nodes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from ...ir.node import Value
@@ -43,16 +44,17 @@ class Overgrown(Incompatible):
 
 def room_left(asked: Iterable[Asked], is_read: Callable[[Value], bool], most: int) -> int:
     """How much of so much work, and what each value adds, may still be done again; reading from memory is none."""
-    total, works, beside = 0, dict[Value, int](), dict[tuple[Value, tuple[Index | None, ...]], set[ElementPlace]]()
+    total, works, beside = 0, dict[Value, int](), Counter[tuple[Value, tuple[Index | None, ...]]]()
     for value, place, work, _ in asked:
         if value in works or not is_read(value):
             total += work
             works[value] = work
             along = tuple([index if index.terms else None for index in place])
-            beside.setdefault((value, along), set()).add(place)
+            # One under several guards counts as often.
+            beside[value, along] += 1
     once = dict.fromkeys(works, 1)
-    for (value, _), places in beside.items():
-        once[value] = max(once[value], min(len(places), MOST_BESIDE))
+    for (value, _), count in beside.items():
+        once[value] = max(once[value], min(count, MOST_BESIDE))
     again = total - sum(once[value] * work for value, work in works.items())
     return most + AGAIN_OF_EACH * len(works) - again
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gradscript as gs
+import numpy as np
 import pytest
 import torch
 from gradscript.compiler.fusion.fuse import pair_gradient, planned_pair
@@ -80,3 +81,23 @@ def test_what_follows_from_many_places(name: str) -> None:
             found.append((value, first, *torch.autograd.grad((first * first).sum(), x)))
     for ours, theirs in zip(found[1], found[0], strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
+
+
+BOXES = """
+def overlap(a, b):
+    left, top, right, bottom = a.unbind(-1)
+    other_left, other_top, other_right, other_bottom = b.unbind(-1)
+    width = torch.relu(torch.minimum(right, other_right) - torch.maximum(left, other_left))
+    height = torch.relu(torch.minimum(bottom, other_bottom) - torch.maximum(top, other_top))
+    both = width * height
+    either = (right - left) * (bottom - top) + (other_right - other_left) * (other_bottom - other_top) - both
+    across = torch.maximum(right, other_right) - torch.minimum(left, other_left)
+    around = across * (torch.maximum(bottom, other_bottom) - torch.minimum(top, other_top))
+    return (1 - (both / (either + 1e-7) - (around - either) / (around + 1e-7))).mean()
+"""
+
+
+def test_one_element_for_each_part_of_a_stack_is_not_computed_again() -> None:
+    """What the gradients of eight columns have in common is asked for once for each, at the same place."""
+    a, b = np.zeros((65_536, 4), np.float32), np.zeros((65_536, 4), np.float32)
+    assert len(gs.CompilationUnit(BOXES).overlap.kernels(a, b).backward) == 1
