@@ -101,10 +101,13 @@ class ArrayRun:
         self._new_tensors = None if found is None or unwanted else found.new_tensors
         self.quick = None if found is None else found.run(self.run, self._constants, owned, passes_on)
 
-    def run(self, values: Sequence[Any], arrays: list[Any] | None = None) -> list[Any]:
-        """The results for values, or for these with arrays of their memory for the tensors."""
+    def run(self, values: Sequence[Any], arrays: list[Any] | None = None, results: Any = None) -> list[Any]:
+        """The results for values, or for these with arrays of their memory for the tensors; of `results`, where kernels
+        have given them and they may share memory, as tensors."""
         if arrays is None:
             arrays = self.arrays(values)
+        if results is not None:
+            return self._told_apart(values, arrays, results if type(results) is tuple else (results,))
         found = self._by_torch(values, arrays)
         if found is not None:
             return found

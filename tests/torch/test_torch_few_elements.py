@@ -475,6 +475,31 @@ def test_random_numbers_are_drawn_once_and_in_order(name: str, monkeypatch: pyte
             assert torch.equal(torch.autograd.grad(kept.sum(), x)[0] * x, kept)
 
 
+SHARING = gs.CompilationUnit("""
+def handed_on(x, y):
+    return x * torch.rand_like(x), y
+
+def viewed(x, y):
+    z = torch.nn.functional.dropout(x, 0.5)
+    return z + torch.randn_like(y), y[1:], z.reshape(4, 4)
+""")
+
+
+@pytest.mark.parametrize("records", [False, True], ids=["plain", "recorded"])
+@pytest.mark.parametrize("name", ["handed_on", "viewed"])
+def test_what_shares_memory_with_an_argument_is_drawn_once_too(name: str, records: bool) -> None:
+    """Whose memory is whose, Python tells, of what kernels have drawn."""
+    runs = []
+    with gs.settings.backend("c"):
+        for _ in range(6):
+            x, y = torch.linspace(1, 2, 16, requires_grad=records), torch.linspace(2, 3, 16, requires_grad=records)
+            with gs.random.local_seed(3):
+                runs.append((*SHARING[name](x, y), RANDOM.dropped(x)))
+    for again in runs[1:]:
+        for have, want in zip(again, runs[0], strict=True):
+            assert torch.equal(have, want)
+
+
 def test_a_number_and_a_gradient_of_one_name_meet_in_a_kernel() -> None:
     """The gradient of `sum` is read under the name `t`, which the number has as well."""
     unit = gs.CompilationUnit("def warm(x, t: float, scale: float):\n    return torch.tanh(x * t) * scale\n")

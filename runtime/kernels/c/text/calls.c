@@ -141,17 +141,21 @@ static PyObject *run_on_memory(Run *self, PyObject *entry, PyObject *values, con
     return tensors;
 }
 
-/* The results of kernels on arrays, a list; NULL where these are for none, or with an error set. */
-static PyObject *run_on_arrays(Run *self, PyObject *entry, PyObject *arrays)
+/* The results of kernels on arrays, a list; NULL where these are for none, or with an error set, and where it is for
+   Python to tell whose memory is whose: of `left` then, for what has run may have drawn numbers. */
+static PyObject *run_on_arrays(Run *self, PyObject *entry, PyObject *arrays, PyObject **left)
 {
     PyObject *found = PyObject_Vectorcall(entry, PySequence_Fast_ITEMS(arrays), PyList_GET_SIZE(arrays), NULL), *tensors = NULL;
     if (!found) return NULL;
     const int is_none = found == Py_None;
     if (PyTuple_CheckExact(found)) tensors = tensors_of(&PyTuple_GET_ITEM(found, 0), PyTuple_GET_SIZE(found), self->constants);
     else if (!is_none) tensors = tensors_of(&found, 1, self->constants);
-    Py_DECREF(found);
-    /* Whose memory is whose, Python tells each time. */
-    if (!tensors && !is_none && !PyErr_Occurred()) Py_CLEAR(self->entry);
+    if (!tensors && !is_none && !PyErr_Occurred()) {
+        /* It is so each time. */
+        Py_CLEAR(self->entry);
+        *left = found;
+    }
+    else Py_DECREF(found);
     return tensors;
 }
 
@@ -162,9 +166,11 @@ static PyObject *run_values(Run *self, PyObject *values, const gs_bare *inputs)
     if (entry && self->is_bare) results = run_on_memory(self, entry, values, inputs);
     if (!results && !PyErr_Occurred()) {
         PyObject *arrays = arrays_of(inputs, &PyTuple_GET_ITEM(values, 0), PyTuple_GET_SIZE(values));
-        if (arrays && entry) results = run_on_arrays(self, entry, arrays);
+        PyObject *left = NULL;
+        if (arrays && entry) results = run_on_arrays(self, entry, arrays, &left);
         if (arrays && !results && !PyErr_Occurred())
-            results = PyObject_CallFunctionObjArgs(self->general, values, arrays, NULL);
+            results = PyObject_CallFunctionObjArgs(self->general, values, arrays, left, NULL);
+        Py_XDECREF(left);
         Py_XDECREF(arrays);
     }
     Py_XDECREF(entry);
