@@ -21,7 +21,7 @@ from .aggregation import copy_repeated
 from .forward import Forward
 from .gradient import Gradient
 from .reverse import Reverse, gradient_type, known_floating
-from .rules.branches import sure_type
+from .rules.branches import is_unsure_tensor, sure_type
 
 _SIZED = ("aten::sum_to_size", "aten::_grad_sum_to_size", "aten::expand", "aten::new_zeros")
 """Ops that bring a tensor to a size."""
@@ -206,7 +206,7 @@ class Backward:
         assert first is not None
         builder = Builder(df, before=first)
         env = {v: df.body.add_input(sure_type(v), v.name_hint) for v in captured}
-        env.update({v: builder.cast(given, v.type) for v, given in env.items() if may_be_uninitialized(v)})
+        env.update({v: builder.cast(given, v.type) for v, given in env.items() if is_unsure_tensor(v)})
         for value, _ in _uses(df):
             if value not in env and value.node.owner is self.forward.graph.body:
                 copy_node(value.node, env, builder.insert)

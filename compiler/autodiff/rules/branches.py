@@ -16,7 +16,7 @@ from ...analysis.definedness import is_sure, may_be_uninitialized
 from ...ir.builder import Builder
 from ...ir.graph import Graph
 from ...ir.node import Block, Node, Value, copy_node, copy_nodes
-from ...types.types import TensorType, Type, is_differentiable
+from ...types.types import TensorType, Type, is_differentiable, is_tensor, leaf_of
 from ..gradient import Gradient, residuals_of
 from ..reverse import Reverse, gradient_type
 from .nodes import constants_used
@@ -39,12 +39,17 @@ def body_graph(name: str, block: Block, outside: Sequence[Value], graph: Graph, 
         env[value] = body.body.add_input(type, value.name_hint)
     builder = Builder(body, span=graph.span)
     for value, given in env.items():
-        if given.type != value.type or may_be_uninitialized(value):
+        if given.type != value.type or is_unsure_tensor(value):
             env[value] = builder.cast(given, value.type)
     for value in dict.fromkeys(constants_used(block)):
         copy_node(value.node, env, body.body.append)
     body.body.ret.replace_inputs(copy_nodes(block, env, body.body.append))
     return body
+
+
+def is_unsure_tensor(value: Value) -> bool:
+    """Whether a tensor, or a list of some, may not be there; of a number nothing is asked but what it is."""
+    return is_tensor(leaf_of(value.type)) and may_be_uninitialized(value)
 
 
 def _refuse_tuples(block: Block) -> None:
