@@ -15,7 +15,6 @@ from ...ir.constants import TensorConstant
 from ...ir.graph import Graph
 from ...ir.node import Node, Value
 from ...ir.rewrite import CONSTANT
-from ...kernel_ir.kernel import POSITIONS
 from ...kernel_ir.layout import Layout, views_of
 from ...kernel_ir.verifier import InvalidKernel
 from ...ops.meta import Meta, OpenList, is_known
@@ -33,15 +32,11 @@ from .growth import FEW_AGAIN
 from .memory_views import layout_in_place, same_as, unturned, views_before
 from .parts_stored import is_joined, joined_parts, parts_to_store
 from .placement import BEFORE, MemoryPlacement
-from .reductions import Reduction, is_of_blocks, is_of_columns, is_of_rows
+from .reduction_kernels import ReductionKernels
 from .roles import TAKES, NodeRoles, Supports, has_tensor
-from .rows_beside import rows_of_others, rows_within
-from .tiles import Tile, Tiles
+from .steps import PlannedSteps
+from .tiles import Tiles
 
-MAX_BUFFERS = 24
-"""Of one kernel, along its rows: more would not leave registers to compute with."""
-MAX_STATISTICS = 128
-"""Of one kernel, of which a row has one element each."""
 TILED = (1 << 20, 24, 8, 3)
 """Reductions of one tile, in the order in which they are tried: where programs cannot hold what many need, fewer."""
 GivenLayout = Layout | Sequence[Layout] | None
@@ -96,18 +91,16 @@ class Planner:
     ) -> None:
         self.graph = graph
         self.name = name
-        self._most_tiled = most_tiled
         limits = limits_of(split)
         self.memory = MemoryPlacement(graph, known, turns=limits.turns)
         self.known = self.memory.known
         self.constants: dict[str, Any] = {}
         self._supports = supports
         self._split = split
-        self._whole_columns = limits.whole_columns
-        self._few_rows = limits.few_rows
-        self._steps: list[Group | ExternStep] = []
+        self._steps = PlannedSteps(self.memory)
         self._roles = NodeRoles(graph, self.memory, limits)
-        self._tiles = Tiles(graph, self.memory.reductions, self.known)
+        tiles = Tiles(graph, self.memory.reductions, self.known)
+        self._reductions = ReductionKernels(self.memory, self._steps, tiles, limits, most_tiled, self.materialize)
         self._inputs = tuple(self._input(v, layout) for v, layout in zip(graph.inputs, inputs, strict=True))
 
     def plan(self) -> Program:
@@ -123,7 +116,7 @@ class Planner:
                 if is_unrounded(value):
                     self.materialize(value)
             outputs = tuple(self._argument(value) for value in self.graph.outputs)
-            steps = assembled(self._steps, self.name, self.memory.layouts, self.memory.unique, self._split)
+            steps = assembled([*self._steps], self.name, self.memory.layouts, self.memory.unique, self._split)
         except (InvalidKernel, Unsplittable, IndexError, RuntimeError, TypeError, ValueError) as error:
             # What the data has wrong is told by the ops themselves, run one by one. So run, too, what no kernel is
             # made of by a mistake of ours, rather than with elements out of bounds.
@@ -178,45 +171,16 @@ class Planner:
             if not self.memory.held_in[value].try_store(value, name):
                 raise Unfusable(f"{told(value.node)} cannot be stored by the kernel that computes it", value.node.span)
 
-    # --- anchors ---
-
-    def _candidates(self, *, full: bool = False) -> list[Group]:
-        """The kernels that something may join, last one first; with `full` those of rows that take no more buffers."""
-        groups = [step for step in reversed(self._steps) if isinstance(step, Group)]
-        return [group for group in groups if (full and group.reduced) or not _is_full(group)]
-
-    def _new_group(self, shape: tuple[int, ...]) -> Group:
-        group = Group(self.memory, len(self._steps), shape)
-        self._steps.append(group)
-        return group
-
     def _place_reduction(self, value: Value) -> None:
-        reduction = self.memory.reductions[value]
-        shape = self.known[reduction.operand].shape
-        is_row = is_of_rows(shape, reduction.dims, self._few_rows)
-        tile = self._tiles.of(shape) if self._most_tiled else None
         group = None
         while group is None:
-            group = self._joined(value, reduction, is_row, tile)
+            group = self._reductions.joined(value)
             if group is None and not self._relieve():
-                group = self._begun(value, reduction, is_row, tile)
+                group = self._reductions.begun(value)
                 if group is None:
                     self._relieve()
         self.memory.held_in[value] = group
         self._commit()
-
-    def _joined(self, value: Value, reduction: Reduction, is_row: bool, tile: Tile | None) -> Group | None:
-        """The kernel that takes a reduction besides what it does already."""
-        after = self.memory.kept_until(reduction.operand)
-        for group in self._candidates(full=True):
-            if group.order < after:
-                break
-            group.may_grow = not _is_full(group)
-            joined = self._joins(group, value, reduction, is_row, tile)
-            group.may_grow = True
-            if joined or self.memory.overgrown is not None:
-                return group if joined else None
-        return None
 
     def _relieve(self) -> bool:
         """Have in memory what the last trial would have computed too often; whether there is any."""
@@ -227,92 +191,6 @@ class Planner:
         self.materialize(value)
         self.memory.kept.add(value)
         return True
-
-    def _begun(self, value: Value, reduction: Reduction, is_row: bool, tile: Tile | None) -> Group | None:
-        """A new kernel for a reduction: of a tile, unless that is no axis of it. None where it would be overgrown."""
-        if tile is not None:
-            group = self._new_group(tile.space)
-            group.hold(tile)
-            if group.try_reduction(value, reduction):
-                return group
-            self._steps.remove(group)
-        shape = self.known[reduction.operand].shape
-        group = self._new_group(shape)
-        if is_row or reduction.combine in POSITIONS or self._is_whole(value, reduction, shape):
-            group.reduced = frozenset(group.axes[d] for d in reduction.dims)
-        else:
-            self._steps.remove(group)
-            turned = self._begun_beside(value, reduction, shape)
-            if turned is not None:
-                return turned
-            self._steps.append(group)
-            group.reduced = frozenset(
-                group.axes[d] for d in rows_within(shape, reduction, self.memory.reductions, self.known, self._few_rows)
-            )
-        if not group.try_reduction(value, reduction):
-            if self.memory.overgrown is not None:
-                self._steps.remove(group)
-                return None
-            self._begin_from_memory(group, value, reduction)
-        return group
-
-    def _is_whole(self, value: Value, reduction: Reduction, shape: tuple[int, ...]) -> bool:
-        """Whether a program is to hold columns or blocks, for what they are reduced to is needed along them."""
-        if not self._tiles.leads_to(value, {shape}):
-            return False
-        return is_of_columns(shape, reduction.dims, self._whole_columns) or is_of_blocks(shape, reduction.dims)
-
-    def _begun_beside(self, value: Value, reduction: Reduction, shape: tuple[int, ...]) -> Group | None:
-        """A new kernel over the rows of another reduction, where this one goes over them in another order."""
-        reductions, known = self.memory.reductions, self.known
-        peers = [r.operand for r in reductions.values() if known[r.operand].shape == shape]
-        for theirs, dims in rows_of_others(shape, reductions, known, self._few_rows):
-            group = self._new_group(theirs)
-            group.reduced = frozenset(group.axes[d] for d in dims)
-            if group.try_turned(value, reduction, [reduction.operand, *peers]):
-                return group
-            self._steps.remove(group)
-        return None
-
-    def _joins(self, group: Group, value: Value, reduction: Reduction, is_row: bool, tile: Tile | None) -> bool:
-        if tile is not None and not group.reduced and not group.held and group.shape == tile.space:
-            group.hold(tile)
-            if group.try_reduction(value, reduction):
-                return True
-            group.hold(None)
-            return False
-        if group.is_tile:
-            return len(group.held) < self._most_tiled and group.try_reduction(value, reduction)
-        if not group.reduced and group.shape == self.known[reduction.operand].shape:
-            rows = frozenset(group.axes[d] for d in reduction.dims)
-            held = [held.across for held in group.held.values()]
-            if not is_row:
-                # Beside sums across all rows a sum of everything is one of each row first.
-                rows -= frozenset[str]().union(*held)
-                dims = [group.axes.index(name) for name in sorted(rows, key=group.axes.index)]
-                is_all = len(dims) == len(reduction.dims)
-                is_row = bool(rows) and (
-                    self._is_whole(value, reduction, group.shape)
-                    if is_all
-                    else is_of_rows(group.shape, dims, self._few_rows)
-                )
-            if is_row:
-                group.reduced = rows
-                if not any(across & rows for across in held) and group.try_reduction(value, reduction):
-                    return True
-                group.reduced = frozenset()
-        if is_row and not group.reduced:
-            return False
-        return group.try_reduction(value, reduction)
-
-    def _begin_from_memory(self, group: Group, value: Value, reduction: Reduction) -> None:
-        """The operand needs what a kernel of its own cannot hold, so it is computed into memory first."""
-        self._steps.remove(group)
-        self.materialize(reduction.operand)
-        group.order = len(self._steps)
-        self._steps.append(group)
-        if not group.try_reduction(value, reduction):
-            raise Unfusable(f"{told(value.node)} cannot be reduced from memory", value.node.span)
 
     def materialize(self, value: Value) -> str:
         """Have a tensor in memory; its name."""
@@ -361,14 +239,14 @@ class Planner:
     def _storing(self, value: Value, name: str, offset: tuple[Any, ...] | None, *, first: bool) -> Group | None:
         """The kernel that stores a value; None where none can, or it would be overgrown."""
         after = self.memory.kept_until(value)
-        groups = [group for group in self._candidates() if group.order >= after]
+        groups = [group for group in self._steps.open_groups() if group.order >= after]
         # The first that has a statistic has it as it was computed.
         for group in reversed(groups) if first or is_unrounded(value) else groups:
             if group.try_store(value, name, offset):
                 return group
             if self.memory.overgrown is not None:
                 return None
-        group = self._new_group(self.known[value].shape)
+        group = self._steps.begin(self.known[value].shape)
         if group.try_store(value, name, offset):
             return group
         self._steps.remove(group)
@@ -484,11 +362,3 @@ class Planner:
         if is_known(known):
             return known
         raise Unfusable(f"{told(value.node)} is not known before it runs", value.node.span)
-
-
-def _is_full(group: Group) -> bool:
-    """Whether a kernel is to have no more buffers."""
-    if len(group.buffers) < MAX_BUFFERS:
-        return False
-    along = group.buffers_along_rows()
-    return along >= MAX_BUFFERS or len(group.buffers) - along >= MAX_STATISTICS
