@@ -59,6 +59,11 @@ class CBody(CReductions):
         """Whether all innermost loops that were written are in stages."""
         return self._staged > 0 and not self._at_once
 
+    @property
+    def has_lanes(self) -> bool:
+        """Whether sums are found lane by lane."""
+        return bool(self._in_lanes)
+
     def _leave_unlike(self, loops: Sequence[AxisLoop]) -> None:
         """Leave loops as they are that add up what another one adds up anew without lanes, or with others."""
         changes = True

@@ -102,6 +102,21 @@ _PLAIN: dict[str, str] = {
             for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)from + i, 0, 3);
         }
         """,
+    "gs_aligned": """
+        /* What is read often, or where no line of memory begins with it, a copy that one begins with. */
+        INLINE const void *gs_aligned(const void *from, void *line, int64_t bytes, bool is_often)
+        {
+            return is_often && (uintptr_t)from % 64 ? __builtin_memcpy(line, from, bytes) : from;
+        }
+        """,
+    "gs_apart": """
+        /* An array of which gcc does not suppose that to fill it changes others: else it keeps sums in memory. */
+        INLINE void *gs_apart(void *room)
+        {
+            __asm__("" : "+r"(room));
+            return __builtin_assume_aligned(room, 64);
+        }
+        """,
     "gs_at_edge": """
         /* What is read of some points, or where that is no number of vectors, a copy with zeros behind it. */
         static __attribute__((noinline)) const void *gs_at_edge(

@@ -41,6 +41,7 @@ from ..text import Unsupported
 from .body import INDENT, CBody
 from .functions import function_texts, of_math_h
 from .helpers import HALVES, PRELUDE, mentioned, needs_halves, text_of
+from .lines import read_by_each_row
 from .math import IN_STAGES
 from .positions import CPositions
 from .primitives import KEPT, STORED, TYPES, supports
@@ -52,6 +53,8 @@ STACK = 1 << 14
 ROOMS = (1 << 10, 1 << 13, 1 << 16)
 """Elements of arrays whose lengths are open."""
 ALIGNMENT = 64
+FEW_ROWS = 2
+"""Rows for which a copy of what they all read does not pay."""
 _RESERVED = frozenset(
     (
         *("auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern"),
@@ -154,7 +157,7 @@ class _Function:
         self.kernel = kernel
         self.name = name
         self.schedule = schedule
-        names = Names({*_RESERVED, name})
+        self.names = names = Names({*_RESERVED, name})
         self.passed = {b.name: names.take(f"{b.name}_ptr") for b in kernel.buffers}
         self.passed |= {p.name: names.take(p.name) for p in kernel.parameters}
         self.sizes = {axis: names.take(size_parameter(axis)) for axis in passed}
@@ -167,6 +170,7 @@ class _Function:
         nest = nest_of(kernel, schedule.loops, extents, MOST_KEPT)
         self.items = nest.items
         self.body = CBody(kernel, nest, names, self.positions, self.passed)
+        self.read_by_each_row = read_by_each_row(kernel, schedule, self.positions)
 
     def emit(self) -> CFunction:
         programs = self.schedule.programs
@@ -187,6 +191,7 @@ class _Function:
         helpers = {**self.body.helpers, **self.positions.helpers, **traffic.helpers, **self.body.gathers.helpers}
         if any(p.block for p in self.schedule.programs):
             helpers["gs_least"] = None
+        helpers |= dict.fromkeys(name for name in ("gs_aligned", "gs_apart") if f"{name}(" in text)
         return CFunction(
             self.name,
             text,
@@ -220,9 +225,17 @@ class _Function:
     def _buffers(self) -> list[str]:
         lines = []
         for number, buffer in enumerate(self.kernel.buffers):
+            type, pointer = STORED[buffer.dtype], self.passed[buffer.name]
             constant = "" if buffer.is_output else "const "
             alone = "" if shares_memory(self.kernel, buffer) else "restrict "
-            lines.append(f"{constant}{STORED[buffer.dtype]} *{alone}{self.passed[buffer.name]} = buffers[{number}];")
+            place = f"buffers[{number}]"
+            points = self.read_by_each_row.get(buffer.name)
+            if points:
+                line, nbytes = self.names.take(f"{buffer.name}_line"), points * buffer.dtype.itemsize
+                lines.append(f"{type} {line}[{points}] __attribute__((aligned({ALIGNMENT})));")
+                rows = "true" if len(self.schedule.loops) > 1 else f"end - begin > {FEW_ROWS}"
+                place = f"gs_aligned({place}, {line}, {nbytes}, {rows})"
+            lines.append(f"{constant}{type} *{alone}{pointer} = {place};")
         return lines
 
     def _sizes(self, lines: Sequence[str]) -> list[str]:
@@ -244,13 +257,16 @@ class _Function:
         """Arrays on the stack, and those that are too large for it in scratch memory; bytes of that."""
         lines: list[str] = []
         on_stack = scratch = 0
+        is_apart = self.body.has_lanes
         for name, dtype, points, text in self.body.arrays:
             count = _room(points)
             size = -(-count * (4 if dtype.is_half else dtype.itemsize) // ALIGNMENT) * ALIGNMENT
             type = KEPT[dtype]
             if on_stack + size <= STACK:
                 on_stack += size
-                lines.append(f"{type} {name}[{text or count}] __attribute__((aligned({ALIGNMENT})));")
+                room = self.names.take(f"{name}_room") if is_apart else name
+                lines.append(f"{type} {room}[{text or count}] __attribute__((aligned({ALIGNMENT})));")
+                lines += [f"{type} *restrict {name} = gs_apart({room});"] if is_apart else []
             else:
                 lines.append(f"{type} *restrict {name} = ({type} *)((char *)scratch + {scratch});")
                 scratch += size

@@ -5,7 +5,8 @@ int scaled_bias(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
     const gs_bfloat16 *restrict x_ptr = buffers[0];
-    const gs_bfloat16 *restrict bias_ptr = buffers[1];
+    gs_bfloat16 bias_line[130] __attribute__((aligned(64)));
+    const gs_bfloat16 *restrict bias_ptr = gs_aligned(buffers[1], bias_line, 260, true);
     const gs_bfloat16 *restrict scale_ptr = buffers[2];
     gs_bfloat16 *restrict result_ptr = buffers[3];
     for (int64_t i_block = begin; i_block < end; ++i_block) {

@@ -5,7 +5,8 @@ int scaled_bias(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
     const float *restrict x_ptr = buffers[0];
-    const float *restrict bias_ptr = buffers[1];
+    float bias_line[128] __attribute__((aligned(64)));
+    const float *restrict bias_ptr = gs_aligned(buffers[1], bias_line, 512, true);
     const float *restrict scale_ptr = buffers[2];
     float *restrict result_ptr = buffers[3];
     const int64_t size_i = sizes[0];

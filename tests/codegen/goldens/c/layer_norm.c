@@ -5,8 +5,10 @@ int layer_norm(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
     const float *restrict x_ptr = buffers[0];
-    const float *restrict weight_ptr = buffers[1];
-    const float *restrict bias_ptr = buffers[2];
+    float weight_line[768] __attribute__((aligned(64)));
+    const float *restrict weight_ptr = gs_aligned(buffers[1], weight_line, 3072, end - begin > 2);
+    float bias_line[768] __attribute__((aligned(64)));
+    const float *restrict bias_ptr = gs_aligned(buffers[2], bias_line, 3072, end - begin > 2);
     float *restrict result_ptr = buffers[3];
     float *restrict mean_out_ptr = buffers[4];
     float *restrict rstd_out_ptr = buffers[5];

@@ -6,7 +6,8 @@ int layer_norm_backward_partial(
 {
     const float *restrict grad_output_ptr = buffers[0];
     const float *restrict x_ptr = buffers[1];
-    const float *restrict weight_ptr = buffers[2];
+    float weight_line[768] __attribute__((aligned(64)));
+    const float *restrict weight_ptr = gs_aligned(buffers[2], weight_line, 3072, true);
     const float *restrict mean_ptr = buffers[3];
     const float *restrict rstd_ptr = buffers[4];
     float *restrict grad_x_ptr = buffers[5];
@@ -15,8 +16,10 @@ int layer_norm_backward_partial(
     const int64_t size_c = sizes[0];
     const int64_t size_r = sizes[1];
     const int64_t size_i = sizes[2];
-    float grad_b[768] __attribute__((aligned(64)));
-    float grad_w[768] __attribute__((aligned(64)));
+    float grad_b_room[768] __attribute__((aligned(64)));
+    float *restrict grad_b = gs_apart(grad_b_room);
+    float grad_w_room[768] __attribute__((aligned(64)));
+    float *restrict grad_w = gs_apart(grad_w_room);
     const bool is_large = GS_STREAMS && 3072 * size_c * size_r >= 4194304 && (uintptr_t)grad_x_ptr % 64 == 0;
     for (int64_t c = begin; c < end; ++c) {
         for (int64_t k = 0; k < 768; ++k) grad_b[k] = 0.0f;
