@@ -224,8 +224,9 @@ class ArrayRun:
 
 
 def _in_order(result: Any) -> Any:
+    """A result with its elements in order; by torch, which turns them over in tiles."""
     is_so = not isinstance(result, np.ndarray) or result.flags.c_contiguous
-    return result if is_so else result.copy()
+    return result if is_so else memory_of(tensor_of(result).contiguous())
 
 
 _is_below_autograd = partial(torch._C._dispatch_tls_is_dispatch_key_excluded, torch._C.DispatchKey.AutogradOther)
