@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from math import inf
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
-from ...lang.light_dataclasses import dataclass
+from ...lang.light_dataclasses import dataclass, field
 from ..types.open_sizes import common_divisor
 
 
@@ -48,8 +48,9 @@ class Remainder:
 
 
 Atom: TypeAlias = AxisAtom | ValueAtom | Quotient | Remainder
-SizeValues: TypeAlias = Mapping[str, int] | Mapping[str, int | tuple[float, float]]
-"""Axes by name → their sizes, or the least and greatest position that is asked for."""
+SizeValues: TypeAlias = Mapping[Any, int] | Mapping[Any, int | tuple[float, float]]
+"""Axes by name → their sizes, or the least and greatest position that is asked for; of quotients and remainders between
+what numbers they are known to lie."""
 Range: TypeAlias = tuple[float, float]
 """Least and greatest value, both possible; infinite where nobody knows."""
 
@@ -60,6 +61,15 @@ class Index:
 
     terms: tuple[tuple[int, Atom], ...] = ()
     constant: int = 0
+    _hash: int = field(default=0, repr=False, compare=False)
+    """Kept once it was asked for: indices are looked up at each element, and hold others in quotients."""
+
+    def __hash__(self) -> int:
+        found = self._hash
+        if not found:
+            found = hash((self.terms, self.constant))
+            object.__setattr__(self, "_hash", found)
+        return found
 
     def __add__(self, other: Index | int) -> Index:
         if isinstance(other, int):
@@ -254,8 +264,11 @@ def _atom_range(atom: Atom, sizes: SizeValues) -> Range:
         return -inf, inf
     low, high = atom.index.range(sizes)
     if isinstance(atom, Quotient):
-        return floored(low, atom.divisor), floored(high, atom.divisor)
-    return 0, min(high, atom.divisor - 1) if low >= 0 else atom.divisor - 1
+        low, high = floored(low, atom.divisor), floored(high, atom.divisor)
+    else:
+        low, high = 0, min(high, atom.divisor - 1) if low >= 0 else atom.divisor - 1
+    known = sizes.get(atom)
+    return (max(low, known[0]), min(high, known[1])) if isinstance(known, tuple) else (low, high)
 
 
 def floored(end: float, divisor: int) -> float:

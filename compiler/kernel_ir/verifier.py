@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from ..ops.scalar import PRIMITIVES
 from ..types.dtypes import BOOL, FLOAT32, INT64, DType
+from .bounds import beyond_ends
 from .in_place import may_take_place
-from .index import Atom, AxisAtom, Index, Quotient, Remainder, floored
+from .index import Index
 from .kernel import (
     POSITIONS,
     Cast,
@@ -116,12 +117,10 @@ class _KernelVerifier:
         shape = list(zip(self.buffers[buffer].shape, self.buffers[buffer].strides, strict=True))
         low = sum((size - 1) * stride for size, stride in shape if stride < 0)
         high = sum((size - 1) * stride for size, stride in shape if stride > 0)
-        conditions = _followed(conditions)
-        ranges = positions_within(self.kernel.sizes, conditions)
-        if ranges is not None and not index.values and all(self.kernel.axis(a).size for a in axes):
-            found = list(_bounds(index, conditions, ranges))
-            if not any(low <= least for least, _ in found) or not any(greatest <= high for _, greatest in found):
-                least, greatest = found[-1]
+        if not index.values and all(self.kernel.axis(a).size for a in axes):
+            beyond = beyond_ends(index, conditions, self.kernel.sizes, low, high)
+            if beyond is not None:
+                least, greatest = beyond
                 _require(False, f"elements {least:g} to {greatest:g} of {low} to {high}")
         return axes
 
@@ -180,100 +179,6 @@ class _KernelVerifier:
         self.operand(store.operand)
         axes = self.address(store.buffer, store.index, store.conditions)
         _require(self.axes_of(store.operand) <= axes, "each point writes an element of its own")
-
-
-def _followed(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
-    """Conditions, and what those of quotients say of the numbers inside: 1 <= i // 3 < 4 of i.
-
-    With one of the remainder it is more: of i % 3 < 2 and i // 3 < 4 follows i < 11.
-    """
-    found = list(conditions)
-    for condition in found:
-        match _of_one_atom(condition):
-            case (Quotient(inner, divisor), first, last):
-                low, high = 0, divisor - 1
-                for atom, least, greatest in filter(None, map(_of_one_atom, conditions)):
-                    if atom == Remainder(inner, divisor):
-                        low, high = max(low, least), min(high, greatest)
-                found.append(Condition(inner, divisor * first + low, divisor * last + high + 1))
-    return tuple(found)
-
-
-def _of_one_atom(condition: Condition) -> tuple[Atom, int, int] | None:
-    """The atom that a condition speaks of, where it is one, and the least and greatest that it may be."""
-    if len(condition.index.terms) != 1 or abs(condition.index.terms[0][0]) != 1:
-        return None
-    ((coefficient, atom),) = condition.index.terms
-    ends = [coefficient * (end - condition.index.constant) for end in (condition.low, condition.high - 1)]
-    return atom, min(ends), max(ends)
-
-
-def _bounds(
-    index: Index, conditions: tuple[Condition, ...], ranges: Mapping[str, tuple[int, int]]
-) -> Iterator[tuple[float, float]]:
-    """Ranges that an index keeps to: what follows from conditions whose own indices are part of it, then from axes."""
-    for number, condition in enumerate(conditions):
-        factor = _multiple(condition.index, index)
-        rest = index - condition.index * factor
-        if factor and len(rest.terms) < len(index.terms):
-            ends = [factor * condition.low, factor * (condition.high - 1)]
-            for low, high in _bounds(rest, conditions[number + 1 :], ranges):
-                yield low + min(ends), high + max(ends)
-    for gathered in _gathered(index) if conditions else ():
-        yield from _bounds(gathered, conditions, ranges)
-    least: float = index.constant
-    greatest = least
-    for coefficient, atom in index.terms:
-        around = [coefficient * end for end in _bounds_of_atom(atom, conditions, ranges)]
-        least, greatest = least + min(around), greatest + max(around)
-    yield least, greatest
-
-
-def _gathered(index: Index) -> Iterator[Index]:
-    """The same number with multiples back in a quotient, of which conditions speak: 32*c + r//2 is (64*c + r)//2."""
-    for term in index.terms:
-        times, atom = term
-        if isinstance(atom, Quotient):
-            taken = [(c, a) for c, a in index.terms if isinstance(a, AxisAtom) and c % times == 0]
-            if taken:
-                whole = Quotient(
-                    atom.index + Index(tuple((c // times * atom.divisor, a) for c, a in taken)), atom.divisor
-                )
-                rest = tuple(other for other in index.terms if other != term and other not in taken)
-                yield Index(((times, whole),)) + Index(rest, index.constant)
-
-
-def _bounds_of_atom(
-    atom: Atom, conditions: tuple[Condition, ...], ranges: Mapping[str, tuple[int, int]]
-) -> tuple[float, float]:
-    """The range of an atom; a quotient's is that of the number inside, of which conditions may speak."""
-    if not isinstance(atom, Quotient) or not conditions:
-        return Index(((1, atom),)).range(ranges)
-    found = [*_bounds(atom.index, conditions, ranges)]
-    least, greatest = max(low for low, _ in found), min(high for _, high in found)
-    return floored(least, atom.divisor), floored(greatest, atom.divisor)
-
-
-def _multiple(part: Index, index: Index) -> int:
-    """How many times a part is in an index, going by its first term; 0 where it is not."""
-    if not part.terms:
-        return 0
-    coefficient, atom = part.terms[0]
-    found = next((c for c, other in index.terms if other == atom), 0)
-    return found // coefficient if found % coefficient == 0 else 0
-
-
-def positions_within(sizes: Mapping[str, int], conditions: tuple[Condition, ...]) -> dict[str, tuple[int, int]] | None:
-    """The positions along each axis that conditions leave, where they speak of one axis each; None for no positions."""
-    ranges = {name: (0, size - 1) for name, size in sizes.items()}
-    for condition in conditions:
-        if not condition.index.terms and not condition.low <= condition.index.constant < condition.high:
-            return None
-        match _of_one_atom(condition):
-            case (AxisAtom(name), first, last):
-                low, high = ranges[name]
-                ranges[name] = (max(low, first), min(high, last))
-    return ranges if all(low <= high for low, high in ranges.values()) else None
 
 
 _RULES: dict[type[Statement], Callable[[_KernelVerifier, Any], None]] = {

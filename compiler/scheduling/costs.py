@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from math import prod
 from typing import TypeAlias
 
+from ..kernel_ir.bounds import positions_within
 from ..kernel_ir.index import Index
 from ..kernel_ir.kernel import Buffer, Compute, Condition, Definition, Kernel, Load, Reduce, Store, Uniform
-from ..kernel_ir.verifier import positions_within
 
 Access: TypeAlias = tuple[Index, tuple[Condition, ...]]
 PHILOX = 25

@@ -205,12 +205,15 @@ def bounded(kernel: Kernel) -> Bounded:
 
 
 def _chunk_of(condition: Condition, walked: dict[str, Axis], kernel: Kernel) -> str | None:
-    """The axis of a chunk that a condition `0 <= length * chunk + step < size` is about."""
+    """The axis of a chunk that a condition `0 <= length * chunk + step < size` is about: behind its end there is
+    nothing, as behind that of a window, `0 <= i + k < 7`, there may be what is padded."""
+    if not condition.size_of or condition.index.constant:
+        return None
     names = [name for name in walked if condition.index.coefficient(name) == 1]
     low, _ = condition.index.range(kernel.sizes)
     if len(names) != 1 or condition.low > low or not condition.index.is_affine() or len(condition.index.terms) != 2:
         return None
-    return None if condition.size_of and condition.index.constant else names[0]
+    return names[0]
 
 
 def _is_within(statement: Statement, ends: dict[str, Condition], found: dict[Condition, str]) -> bool:

@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from math import gcd, prod
 
 from ...lang.light_dataclasses import dataclass, field, replace
+from ..kernel_ir.bounds import positions_within
 from ..kernel_ir.index import Atom, AxisAtom, Index, SizeValues, axis, constant
 from ..kernel_ir.kernel import (
     Axis,
@@ -53,7 +54,6 @@ from ..kernel_ir.statements import (
     with_operands,
     without_unused,
 )
-from ..kernel_ir.verifier import positions_within
 from ..types.open_sizes import is_open
 
 MOST_PIECES = 4

@@ -147,6 +147,7 @@ class CBody(CReductions):
         """A loop, in pieces where it needs what is made before it: random numbers, and angles reduced."""
         if not _is_side_by_side(loop):
             return self._plain_turns(loop, first, end)
+        self._beside = loop.axis
         drawn, angles = successive(loop, self._declared), angles_of(loop)
         stages = stages_of(loop) if self.blocks[id(loop)] is None and not self._is_short(end) else []
         if not drawn and not angles and not stages:

@@ -74,6 +74,11 @@ class CExpressions:
         """Those of them that have room for a whole block."""
         self._mask, self._masked_axis = "", ""
         """What tells a lane that has a point from one that has none, in a loop along an axis."""
+        self._beside = ""
+        """The axis of the loop whose points are computed side by side."""
+        self._guarded: set[tuple[str, object]] = set()
+        self.apart: dict[str, str] = {}
+        """What is read by conditions, and pointers of their own for more of it, by name, with the buffer."""
         self._drawn: dict[str, str] = {}
         """Elements of random numbers that are made before a loop."""
 
@@ -259,20 +264,35 @@ class CExpressions:
     # --- memory ---
 
     def _load(self, statement: Load) -> Text:
+        condition = self.positions.condition(statement.conditions, self._known)
+        if self._masked_axis in statement.axes:
+            condition = _both(self._mask, condition)
         text = self._elements.get(id(statement), "")
         if not text:
-            text = f"{self._passed[statement.buffer]}[{self.positions.text(statement.index, self._known).text}]"
+            pointer = self._pointer(statement) if condition else self._passed[statement.buffer]
+            text = f"{pointer}[{self.positions.text(statement.index, self._known).text}]"
         if statement.dtype.is_half:
             self.helpers[f"gs_load_{statement.dtype.name}"] = None
             text = f"gs_load_{statement.dtype.name}({text})"
         element = loaded_bool(Text(text)) if statement.dtype == BOOL else Text(text)
-        condition = self.positions.condition(statement.conditions, self._known)
-        if self._masked_axis in statement.axes:
-            condition = _both(self._mask, condition)
         if not condition:
             return element
         other = literal(statement.other, FLOAT32 if statement.dtype.is_half else statement.dtype)
         return Text(f"{condition} ? {element.at(SUM)} : {other.at(SUM)}", CHOICE)
+
+    def _pointer(self, load: Load) -> str:
+        """Where a buffer begins: for what is read by conditions beside other elements of it that a point reads so, by a
+        pointer of its own."""
+        times = load.index.coefficient(self._beside)
+        if is_open(times) or abs(times) <= 1:
+            return self._passed[load.buffer]
+        key = (load.buffer, load.index.terms)
+        if key not in self._guarded:
+            self._guarded.add(key)
+            return self._passed[load.buffer]
+        name = self.names.take(f"{self._passed[load.buffer]}_apart")
+        self.apart[name] = load.buffer
+        return name
 
     def _told(self, statement: Definition) -> list[str]:
         """What tells that an index that was computed is out of range: a load of nothing, where the op would refuse."""

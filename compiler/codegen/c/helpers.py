@@ -95,6 +95,15 @@ _PLAIN: dict[str, str] = {
             return number;
         }
         """,
+    "gs_alone": """
+        /* The same pointer, of which a compiler does not know that. gcc 12 computes wrongly what is read by conditions
+           of several elements of each point, side by side with others, if it sees that they lie beside each other. */
+        INLINE const void *gs_alone(const void *from)
+        {
+            __asm__("" : "+r"(from));
+            return from;
+        }
+        """,
     "gs_fetch": """
         /* Asks for what will be read soon. */
         INLINE void gs_fetch(const void *from, int64_t bytes)

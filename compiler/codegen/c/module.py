@@ -184,7 +184,13 @@ class _Function:
         arrays, scratch = self._arrays()
         outside = self.body.outside
         traffic = self.body.traffic
-        rest = [*self._numbers(), *arrays, *traffic.declared(), *([f"int {outside} = 0;"] if outside else [])]
+        rest = [
+            *self._numbers(),
+            *self._apart(),
+            *arrays,
+            *traffic.declared(),
+            *([f"int {outside} = 0;"] if outside else []),
+        ]
         rest += [*self._programs(inner), *traffic.ended(), f"return {outside or 0};"]
         lines = [*self._buffers(), *self._sizes(rest), *rest]
         text = "\n".join([*self._comment(), *self._signature(), "{", *(INDENT + line for line in lines), "}"])
@@ -237,6 +243,15 @@ class _Function:
                 place = f"gs_aligned({place}, {line}, {nbytes}, {rows})"
             lines.append(f"{constant}{type} *{alone}{pointer} = {place};")
         return lines
+
+    def _apart(self) -> list[str]:
+        if self.body.apart:
+            self.body.helpers["gs_alone"] = None
+        types = {b.name: STORED[b.dtype] for b in self.kernel.buffers}
+        return [
+            f"const {types[buffer]} *const {name} = gs_alone({self.passed[buffer]});"
+            for name, buffer in self.body.apart.items()
+        ]
 
     def _sizes(self, lines: Sequence[str]) -> list[str]:
         """Those that the lines mention."""

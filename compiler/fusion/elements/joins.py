@@ -32,9 +32,10 @@ def cat(group: Elements, node: Node, which: int, place: ElementPlace, guards: Lo
         end = start + found.shape[dim]
         if end > start:
             inner = (*place[:dim], place[dim] - start, *place[dim + 1 :])
-            within = (*guards, Condition(place[dim], start, end))
-            operand = yield of_list(group, node.inputs[0], number, inner, within)
-            parts.append((end, as_dtype(group, operand, register_dtype(found.dtype), wanted)))
+            within = group.within(guards, Condition(place[dim], start, end))
+            if within is not None:
+                operand = yield of_list(group, node.inputs[0], number, inner, within)
+                parts.append((end, as_dtype(group, operand, register_dtype(found.dtype), wanted)))
         start = end
     return _chosen(group, place[dim], parts, wanted)
 
@@ -44,9 +45,10 @@ def stack(group: Elements, node: Node, which: int, place: ElementPlace, guards: 
     wanted = group.known[node.output].dtype
     inner, parts = (*place[:dim], *place[dim + 1 :]), []
     for number, found in enumerate(group.known[node.inputs[0]]):
-        within = (*guards, Condition(place[dim], number, number + 1))
-        operand = yield of_list(group, node.inputs[0], number, inner, within)
-        parts.append((number + 1, as_dtype(group, operand, register_dtype(found.dtype), wanted)))
+        within = group.within(guards, Condition(place[dim], number, number + 1))
+        if within is not None:
+            operand = yield of_list(group, node.inputs[0], number, inner, within)
+            parts.append((number + 1, as_dtype(group, operand, register_dtype(found.dtype), wanted)))
     return _chosen(group, place[dim], parts, wanted)
 
 
@@ -74,7 +76,7 @@ def joins_computed(node: Node, known: KnownFacts) -> bool:
 
 def _chosen(group: Elements, index: Index, parts: list[tuple[int, Operand]], dtype: DType) -> Operand:
     if not parts:
-        return KernelConstant(0)
+        return group.body.cast(KernelConstant(0), register_dtype(dtype))
     (_, result) = parts[-1]
     for end, operand in reversed(parts[:-1]):
         result = group.body.where(group.body.within(index, None, end), operand, result, register_dtype(dtype))
@@ -113,14 +115,14 @@ def slice_scatter(group: Elements, node: Node, which: int, place: ElementPlace, 
     offset = place[dim] - first
     # Before the first and behind the last position of the step there may be none that fits the step.
     low = first if first >= step else None
-    inside = group.body.within(place[dim], low, part.high if first + count * step < shape[dim] else None)
-    within = (*guards, part)
-    if step > 1:
+    inside = group.inside(place[dim], low, part.high if first + count * step < shape[dim] else None, guards)
+    within = group.within(guards, part)
+    if step > 1 and within is not None:
         remainder = offset.modulo(step, group.sizes)
         fits = group.body.compute("", "eq", BOOL, [group.body.position(remainder), KernelConstant(0)])
         inside = group.body.both(inside, fits)
-        within = (*within, Condition(remainder, 0, 1))
-    inner = (*place[:dim], offset.divided(step, group.ranges(within)), *place[dim + 1 :])
+        within = group.within(within, Condition(remainder, 0, 1))
+    inner = (*place[:dim], offset.divided(step, group.ranges(within or ())), *place[dim + 1 :])
     return (yield _inside_or(group, node, inside, (source, inner), within, place, guards))
 
 
@@ -130,9 +132,9 @@ def select_scatter(group: Elements, node: Node, which: int, place: ElementPlace,
     shape = group.known[tensor].shape
     dim = wrap_dim(dim, len(shape))
     at = index % shape[dim]
-    inside = group.body.within(place[dim], at or None, at + 1 if at + 1 < shape[dim] else None)
+    inside = group.inside(place[dim], at or None, at + 1 if at + 1 < shape[dim] else None, guards)
     inner = (*place[:dim], *place[dim + 1 :])
-    within = (*guards, Condition(place[dim], at, at + 1))
+    within = group.within(guards, Condition(place[dim], at, at + 1))
     return (yield _inside_or(group, node, inside, (source, inner), within, place, guards))
 
 
@@ -141,11 +143,13 @@ def _inside_or(
     node: Node,
     inside: Operand,
     source: tuple[Value, ElementPlace],
-    within: LoadGuards,
+    within: LoadGuards | None,
     place: ElementPlace,
     guards: LoadGuards,
 ) -> Walk:
     dtype = register_dtype(group.known[node.output].dtype)
+    if within is None:
+        return (yield group.element(node.inputs[0], place, guards))
     around = yield group.element(node.inputs[0], place, guards)
     value, inner = source
     operand = yield group.element(value, inner, within)
@@ -159,18 +163,21 @@ def padded_element(group: Elements, node: Node, which: int, place: ElementPlace,
     shape, widths = group.known[node.inputs[0]].shape, arguments["pad"] or []
     value = arguments["value"]
     dtype = register_dtype(group.known[node.output].dtype)
-    inner, within = list(place), list(guards)
+    fill = group.body.cast(KernelConstant(value or 0), dtype)
+    inner, within = list(place), guards
     inside: Operand = KernelConstant(True)
     for number in range(len(widths) // 2):
         dim = len(shape) - 1 - number
         before, after = widths[2 * number], widths[2 * number + 1]
         inner[dim] = place[dim] - before
         if before > 0 or after > 0:
-            within.append(Condition(inner[dim], 0, shape[dim]))
-            found = group.body.within(inner[dim], 0 if before > 0 else None, shape[dim] if after > 0 else None)
-            inside = group.body.both(inside, found)
-    operand = yield group.element(node.inputs[0], tuple(inner), tuple(within))
-    return group.body.where(inside, operand, group.body.cast(KernelConstant(value or 0), dtype), dtype)
+            left = group.within(within, Condition(inner[dim], 0, shape[dim]))
+            if left is None:
+                return fill
+            found = group.inside(inner[dim], 0 if before > 0 else None, shape[dim] if after > 0 else None, guards)
+            within, inside = left, group.body.both(inside, found)
+    operand = yield group.element(node.inputs[0], tuple(inner), within)
+    return group.body.where(inside, operand, fill, dtype)
 
 
 def pads_with_constant(node: Node, known: KnownFacts) -> bool:
@@ -182,7 +189,7 @@ def triangle(group: Elements, node: Node, which: int, place: ElementPlace, guard
     diagonal = group.known[node.inputs[1]]
     distance = place[-1] - place[-2]
     lower = node.kind.startswith("aten::tril")
-    keeps = group.body.within(distance, None if lower else diagonal, diagonal + 1 if lower else None)
-    operand = yield group.element(node.inputs[0], place, guards)
+    keeps = group.inside(distance, None if lower else diagonal, diagonal + 1 if lower else None, guards)
     dtype = register_dtype(group.known[node.output].dtype)
+    operand = yield group.element(node.inputs[0], place, guards)
     return group.body.where(keeps, operand, group.body.cast(KernelConstant(0), dtype), dtype)

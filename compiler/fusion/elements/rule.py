@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 from ....lang.trampoline import Walk
 from ...ir.node import Node, Value
-from ...kernel_ir.index import Index
+from ...kernel_ir.index import Index, SizeValues
 from ...kernel_ir.kernel import Condition, KernelConstant, Operand
 from ...kernel_ir.layout import StridedView
 from ...types.dtypes import BOOL, DType
@@ -42,8 +42,14 @@ class Elements(Protocol):
     def number(self, value: Value) -> Operand:
         """A number that is given at each call."""
 
-    def ranges(self, guards: LoadGuards) -> Mapping[str, int | tuple[int, int]]:
+    def ranges(self, guards: LoadGuards) -> SizeValues:
         """The axes' sizes, or within guards the positions that are left."""
+
+    def within(self, guards: LoadGuards, condition: Condition) -> LoadGuards | None:
+        """The guards and a condition more; None where it never holds within them."""
+
+    def inside(self, index: Index, low: int | None, high: int | None, guards: LoadGuards) -> Operand:
+        """Whether an index lies in a half-open range, of which an end may be missing, where guards hold."""
 
     def views(self, node: Node) -> list[StridedView]:
         """What a view op does to the addresses of its first argument; Incompatible where that is not known."""

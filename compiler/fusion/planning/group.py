@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -11,7 +11,8 @@ from ....lang.source import Span
 from ....lang.trampoline import Walk, run
 from ....stdlib_grads import formula_files
 from ...ir.node import Node, Value
-from ...kernel_ir.index import AxisAtom, Index, constant
+from ...kernel_ir.bounds import beyond_ends
+from ...kernel_ir.index import Index, SizeValues, constant
 from ...kernel_ir.kernel import (
     POSITIONS,
     Axis,
@@ -30,6 +31,7 @@ from ...kernel_ir.statements import without_unused
 from ...scheduling.row_parts import COMBINED
 from ...types.dtypes import BOOL, FLOAT64, INT64
 from ..elements.body import Body, register_dtype
+from ..elements.guarded import brought_together, decided, is_told, positions_left
 from ..elements.rule import ElementPlace, Incompatible, LoadGuards, as_dtype
 from .growth import SELDOM, Asked, Overgrown, is_long, largest_again, room_left
 from .reductions import Reduction
@@ -61,6 +63,9 @@ class Group(IterationSpace):
     """How many elements were remembered when the trial began."""
     _work: int = 0
     """What the elements took that were computed, those of trials that failed too."""
+    _anew: int = 0
+    """What the trial took of that on what kernels have computed already, and how much it may."""
+    _most_anew: int = 0
     _enough: int = 0
     """Up to how much work it is sure that no more than a kernel may do is done again."""
 
@@ -75,19 +80,29 @@ class Group(IterationSpace):
             raise Incompatible
         return views
 
-    def ranges(self, guards: LoadGuards) -> Mapping[str, int | tuple[int, int]]:
+    def ranges(self, guards: LoadGuards) -> SizeValues:
         """The axes' sizes, or within guards the positions that are left."""
-        ranges: dict[str, int | tuple[int, int]] = dict(self.sizes)
-        for guard in guards:
-            terms = guard.index.terms
-            if len(terms) != 1 or terms[0][0] != 1 or not isinstance(terms[0][1], AxisAtom):
-                continue
-            name = terms[0][1].name
-            found = ranges[name]
-            low, high = found if isinstance(found, tuple) else (0, found - 1)
-            offset = guard.index.constant
-            ranges[name] = (max(low, guard.low - offset), min(high, guard.high - 1 - offset))
-        return ranges
+        return positions_left(guards, self.sizes)
+
+    def within(self, guards: LoadGuards, condition: Condition) -> LoadGuards | None:
+        """The guards and a condition more; None where it never holds within them."""
+        both = (*guards, condition)
+        if not is_told(self.sizes, both, ()):
+            return both
+        holds = decided(condition.index, condition.low, condition.high, positions_left(guards, self.sizes))
+        if holds is not None:
+            return guards if holds else None
+        left = positions_left(both, self.sizes)
+        is_empty = any(isinstance(found, tuple) and found[0] > found[1] for found in left.values())
+        return None if is_empty else brought_together(both, self.sizes, left)
+
+    def inside(self, index: Index, low: int | None, high: int | None, guards: LoadGuards) -> Operand:
+        """Whether an index lies in a half-open range, of which an end may be missing, where guards hold."""
+        if is_told(self.sizes, guards, [index.constant, low, high]):
+            holds = decided(index, low, high, positions_left(guards, self.sizes))
+            if holds is not None:
+                return KernelConstant(holds)
+        return self.body.within(index, low, high)
 
     def is_in_memory(self, value: Value) -> bool:
         """Whether the tensors of a list are in memory."""
@@ -122,6 +137,10 @@ class Group(IterationSpace):
             self.body.memo[key] = found
             self._work += work
             self.body.work.append((work, self._work - before))
+            if value in self.memory.done.computed and not self._is_read(value):
+                self._anew += work
+                if self._anew > self._most_anew and self._within:
+                    self._require_new()
             if self._work > self._enough:
                 self._require_room()
         return found
@@ -135,7 +154,14 @@ class Group(IterationSpace):
             is_own = room_left(self._asked(self._before), self._is_read, most) < 0
             value = largest_again(self._asked(self._before), self._is_read) if is_own else None
             raise Overgrown(value) if value is not None else Incompatible
-        self._enough = self._work + max(room, SELDOM)
+        self._enough = self._work + max(room, SELDOM, len(self.body.memo) // 4)
+
+    def _require_new(self) -> None:
+        """Overgrown where what is tried computes too much that kernels have computed already."""
+        value = self.memory.done.largest(self._asked(self._before), self._is_read)
+        if value is not None:
+            raise Overgrown(value)
+        self._most_anew *= 2
 
     def _asked(self, first: int) -> Iterator[Asked]:
         """What was asked for, from the `first` on."""
@@ -207,8 +233,26 @@ class Group(IterationSpace):
         open_guards = [guard for guard in guards if not self._always_holds(guard)]
         if any(self._never_holds(guard) for guard in open_guards):
             return self.body.cast(KernelConstant(0), register_dtype(layout.dtype))
+        if open_guards:
+            self._require_within(layout, address, tuple(open_guards))
         buffer = self._buffer(name, layout, is_output=False)
         return self.body.load(value.name_hint, buffer, layout.dtype, address, open_guards)
+
+    def _require_within(self, layout: Layout, address: Index, guards: LoadGuards) -> None:
+        """Overgrown where the way to an element has become so long that guards do not tell that it is in its buffer:
+        then a value on this way goes into memory."""
+        if (
+            0 in self.sizes.values()
+            or address.values
+            or not is_told(self.sizes, guards, [address.constant, *layout.shape, *layout.strides])
+        ):
+            return
+        ends = [(size - 1) * stride for size, stride in zip(layout.shape, layout.strides, strict=True)]
+        low, high = sum(end for end in ends if end < 0), sum(end for end in ends if end > 0)
+        least, greatest = address.range(self.sizes)
+        if (low <= least and greatest <= high) or beyond_ends(address, guards, self.sizes, low, high) is None:
+            return
+        raise Overgrown(self._within[len(self._within) // 2]) if len(self._within) > 2 else Incompatible
 
     def _always_holds(self, guard: Condition) -> bool:
         low, high = guard.index.range(self.sizes)
@@ -373,6 +417,7 @@ class Group(IterationSpace):
         before = (dict(self.buffers), dict(self.arguments), dict(self.parameters), dict(self.held), dict(self.sources))
         wanted, left = self.memory.mark(), self._enough - self._work
         self._before = mark.remembered
+        self._anew, self._most_anew = 0, self.memory.done.most_of_a_trial
         try:
             act()
             if len(self.buffers) > len(before[0]) and not self.may_grow:
@@ -389,6 +434,7 @@ class Group(IterationSpace):
             self.memory.take_back(wanted)
             return False
         self.memory.overgrown = None
+        self.memory.done.add(self._asked(self._before), self._is_read)
         return True
 
     def _walks_alike(self, count: int) -> bool:

@@ -29,7 +29,14 @@ LONGEST_PLACE = 96
 MOST_BESIDE = 16
 """Elements that lie side by side, as of a stack, of which none is another one computed again."""
 SELDOM = 32
-"""Work after which it is looked at again at the soonest: to look takes as long as there are elements."""
+"""Work after which it is looked at again at the soonest, and not before there are a quarter more elements: to look
+takes as long as there are."""
+MOST_ANEW, ANEW_OF_EACH = 1024, 4
+"""Work of a program on what kernels of it have computed already, and so much more for work that none has done yet."""
+LEAST_ANEW = 64
+"""What a trial may do of that in any case."""
+WORTH_KEEPING = 8
+"""Work on an element for which it is kept in memory rather than done by a kernel more."""
 Asked = tuple[Value, ElementPlace, int, int]
 """A value of which an element was asked for, where, the work that it takes by itself, and with all that it takes."""
 
@@ -68,6 +75,39 @@ def largest_again(asked: Iterable[Asked], is_read: Callable[[Value], bool]) -> V
             places[value] = places.get(value, 0) + 1
             most[value] = max(most.get(value, 0), taken)
     return max((value for value, count in places.items() if count > 1), key=most.__getitem__, default=None)
+
+
+class ProgramWork:
+    """What the kernels of a program compute, and how much more they may compute anew: of sums in a row, each of what
+    follows from what the one before it is of, work and text would grow with the square of their number."""
+
+    def __init__(self) -> None:
+        self.computed = set[Value]()
+        self._left = MOST_ANEW
+
+    @property
+    def most_of_a_trial(self) -> int:
+        """Work that a trial may do on what was computed already."""
+        return max(LEAST_ANEW, self._left)
+
+    def add(self, asked: Iterable[Asked], is_read: Callable[[Value], bool]) -> None:
+        """What a trial computed that succeeded."""
+        first = dict[Value, int]()
+        for value, _, work, _ in asked:
+            if value in self.computed:
+                self._left -= 0 if is_read(value) else work
+            elif value not in first and not is_read(value):
+                first[value] = work
+        self.computed.update(first)
+        self._left += ANEW_OF_EACH * sum(first.values())
+
+    def largest(self, asked: Iterable[Asked], is_read: Callable[[Value], bool]) -> Value | None:
+        """Of what was computed already, the value of which an element takes the most; None where none takes much."""
+        most = dict[Value, int]()
+        for value, _, _, taken in asked:
+            if taken >= WORTH_KEEPING and value in self.computed and not is_read(value):
+                most[value] = max(most.get(value, 0), taken)
+        return max(most, key=most.__getitem__, default=None)
 
 
 def is_long(place: ElementPlace) -> bool:

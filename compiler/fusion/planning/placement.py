@@ -19,7 +19,7 @@ from ...types.dtypes import FLOAT32
 from ..elements.pointwise import add_gradients, cast_element, functions_within, pointwise_element, same_element
 from ..elements.rule import ElementReader
 from ..statistics import statistics_of
-from .growth import MOST_AGAIN
+from .growth import MOST_AGAIN, ProgramWork
 from .reductions import Reduction
 
 WORK_OF_FUNCTION = 16
@@ -59,10 +59,13 @@ class MemoryPlacement:
         self.kept: set[Value] = set()
         """What is in memory so that it is not computed again, not by kernels that run before either."""
         self.most_again = MOST_AGAIN
+        self.done = ProgramWork()
         self.overgrown: Value | None = None
         """What the last trial would have computed too often."""
         self._graph = graph
         self._names: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        """The last number of each name that was given: all up to it are taken, by trials that failed too."""
         self._work: dict[Value, int] = {}
         self._views: dict[Node, list[StridedView] | None] = {}
 
@@ -178,9 +181,11 @@ class MemoryPlacement:
         return self.unique(value.name_hint or ("result" if is_output else "t"))
 
     def unique(self, base: str) -> str:
-        name, number = base, 0
+        number = self._numbers.get(base, 0)
+        name = f"{base}_{number}" if number else base
         while name in self._names:
             number += 1
             name = f"{base}_{number}"
         self._names.add(name)
+        self._numbers[base] = number
         return name
