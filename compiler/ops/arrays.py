@@ -109,7 +109,9 @@ def is_element(value: bool | int | float, dtype: DType) -> bool:
         return not isfinite(value) or -largest <= value <= largest
     limits = np.iinfo(target)
     lowest = -limits.max if dtype == UINT8 and not isinstance(value, float) else limits.min
-    return isfinite(value) and bool(lowest <= value <= limits.max)
+    # The largest int64 is no float: in torch the next one, which is out of range, passes for it.
+    largest = limits.max + (limits.bits == 64 and isinstance(value, float))
+    return isfinite(value) and bool(lowest <= value <= largest)
 
 
 def element(value: bool | int | float, dtype: DType) -> Any:
@@ -122,6 +124,8 @@ def element(value: bool | int | float, dtype: DType) -> Any:
         return np.bool_(value)
     if not is_element(value, dtype):
         raise RuntimeError(f"value {value} cannot be converted to {dtype} without overflow")
+    if not dtype.is_floating and value == -float(np.iinfo(np.int64).min):
+        value = np.iinfo(np.int64).min
     return np.asarray(value if dtype.is_floating else int(value)).astype(target)[()]
 
 

@@ -92,7 +92,9 @@ def _message(error: BaseException) -> str:
     if isinstance(error, GradscriptRaise):
         kind = error.kind or "RuntimeError"
         return f"{kind}: {error}" if str(error) else kind
-    text = in_our_words(" ".join(str(error).split()))
+    # Of a number and a text, as C gives them, the text tells.
+    told = error.args[1] if isinstance(error, OverflowError) and len(error.args) == 2 else error
+    text = in_our_words(" ".join(str(told).split()))
     if isinstance(error, KeyError):
         text = f"unknown key {text}"
     return text or type(error).__name__

@@ -38,6 +38,9 @@ BOUND: dict[str, Callable[..., Any]] = {
 """What stands between kernels most often, by torch's own bindings, which take half of the time to parse arguments that
 `torch.ops` does."""
 
+_OF_NUMBERS = ("tensor", "as_tensor")
+"""Which torch has twice: as TorchScript runs them, a number is rounded to the default dtype before any other."""
+
 
 @cache
 def op_function(op: Op, device: torch.device) -> Callable[..., Any]:
@@ -104,7 +107,7 @@ def _torch_function(op: Op) -> Callable[..., Any] | None:
     if op.schema.full_name in FORMS:
         return FORMS[op.schema.full_name]
     namespace, _, name = op.schema.name.partition("::")
-    if namespace != "aten":
+    if namespace != "aten" or name in _OF_NUMBERS:
         return None
     packet = getattr(torch.ops.aten, name, None)
     found = getattr(packet, op.schema.overload or "default", None)

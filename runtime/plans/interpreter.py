@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...compiler.ir.node import Node
+from ...compiler.ops.bounds import MAX_LISTED, require_listed
 from ...compiler.ops.families.language.control import is_gradient_there
 from ...lang.source import NO_SPAN
 from ..failures.failed_node import failure_at, notes_of_calls
@@ -111,6 +112,8 @@ def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
                 if not any(map(is_gradient_there, first(registers))):
                     address = target
             elif kind <= AGAIN:
+                if kind != AGAIN and registers[second] > MAX_LISTED:
+                    _require_room(code[address:target], registers[second])
                 address = _go_round(kind, function, target, first, second, address, registers)
             elif kind == CALL:
                 callee = plan.callees.plan(plan.functions[function].graph)
@@ -169,6 +172,14 @@ def _go_round(
         return target
     registers[first] = 0
     return address
+
+
+def _require_room(body: Sequence[tuple[Any, ...]], rounds: int) -> None:
+    """MemoryError where each round of a loop appends to a list, and so many elements are more than one may have."""
+    kinds = {kind for kind, *_ in body}
+    # Between the ends of the loop nothing is left out.
+    if APPEND in kinds and body[-1][0] in (NEXT, DOWN) and not kinds & {BRANCH, SKIP, JUMP, BAIL}:
+        require_listed(int(rounds), "at least ")
 
 
 def _failure(

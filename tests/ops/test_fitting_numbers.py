@@ -26,11 +26,12 @@ u == N | u != N | u < N | u >= N | N < u | u + N | u - N | N - u | u * N | u & N
 torch.full_like(u, 3) < N | torch.full_like(u, 3) + N | torch.maximum(u, torch.full_like(u, 1)) > N
 F.elu(u, N) | F.celu(u, N) | F.leaky_relu(u, N) | F.softplus(u, N) | F.hardshrink(u, N) | F.softshrink(u, N)
 torch.logit(u, eps=N) | torch.lerp(u, u, N) | torch.addcdiv(u, u, u, value=N)
+torch.tensor(N, dtype=u.dtype) | torch.as_tensor(N, dtype=u.dtype) | torch.tensor([N, 1], dtype=u.dtype)
 """
 EXPRESSIONS = [call.strip() for line in CALLS.splitlines() for call in line.split(" | ") if call.strip()]
 EXPRESSIONS = [e for e in EXPRESSIONS if e not in ("u", "N")] + ["u | N"]
 INTEGERS = ("300", "-1", "-200", "40000", "2147483648", "1099511627776")
-FLOATS = ("1e40", "2.5", "-1.0")
+FLOATS = ("1e40", "2.5", "-1.0", "9223372036854775808.0")
 DTYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from ....types.dtypes import BOOL, DType
 from ....types.lazy_numpy import np
+from ... import bounds
 from ...arrays import Array, dtype_of
 from ...registry import Trait, declare
 
@@ -125,7 +126,7 @@ declare("aten::append.t(t[] self, t el) -> t[]", lambda values, value: [*values,
 declare("aten::_set_item.t(t[] l, int idx, t el) -> t[]", _set_item)
 declare("aten::_set_slice.t(t[] l, t[] values, int? start=None, int? end=None, int step=1) -> t[]", _set_slice)
 declare("aten::insert.t(t[] self, int idx, t el) -> t[]", _insert)
-declare("aten::extend.t(t[] self, t[] other) -> t[]", lambda values, other: [*values, *other])
+declare("aten::extend.t(t[] self, t[] other) -> t[]", bounds.chained_lists)
 declare("aten::pop.t(t[] self, int idx=-1) -> t", _pop)
 declare("aten::_without.t(t[] self, int idx=-1) -> t[]", _without, aliases=("Delete",))
 declare("aten::clear.t(t[] self) -> t[]", lambda values: [], traits=Trait.NONDIFFERENTIABLE)
@@ -134,8 +135,8 @@ declare("aten::copy.t(t[] self) -> t[]", list)
 declare("aten::list.t(t[] l) -> t[]", list)
 declare("aten::list(str t) -> str[]", list)
 declare("aten::numel.int_list(int[] self) -> int", prod)
-declare("aten::add.t(t[] a, t[] b) -> t[]", lambda a, b: [*a, *b])
-declare("aten::mul.left_t(t[] l, int n) -> t[]", lambda values, n: list(values) * n)
+declare("aten::add.t(t[] a, t[] b) -> t[]", bounds.chained_lists)
+declare("aten::mul.left_t(t[] l, int n) -> t[]", bounds.repeated_list)
 # As many as a list has elements; None has none, nor has what no path has bound yet.
 declare(
     "aten::_flags.t(t[]? values, bool flag) -> bool[]",
@@ -148,7 +149,7 @@ declare(
     traits=Trait.NONDIFFERENTIABLE,
 )
 declare("aten::_any_flag(t flags) -> bool", _any_flag, traits=Trait.NONDIFFERENTIABLE)
-declare("aten::mul.right_(int n, t[] l) -> t[]", lambda n, values: list(values) * n)
+declare("aten::mul.right_(int n, t[] l) -> t[]", lambda n, values: bounds.repeated_list(values, n))
 
 # --- order and equality of elements ---
 
@@ -306,8 +307,8 @@ declare("aten::_any_row(Tensor self) -> bool", _rows_all("any"), traits=Trait.NO
 
 # --- ranges ---
 
-declare("aten::rangelist(int n) -> int[]", lambda n: list(range(n)))
-declare("aten::range_list.step(int start, int end, int step) -> int[]", lambda *bounds: list(range(*bounds)))
+declare("aten::rangelist(int n) -> int[]", bounds.listed_range)
+declare("aten::range_list.step(int start, int end, int step) -> int[]", bounds.listed_range)
 
 # --- lists of what is in a tensor ---
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....types.lazy_numpy import np
-from ... import fitting
+from ... import bounds, fitting
 from ...arrays import Array
 from ...registry import Trait, declare
 
@@ -52,7 +52,7 @@ TO_FLOAT = dict.fromkeys(ARITHMETIC, "float")
 def _power(base: Numeric, exponent: Numeric) -> Numeric:
     if isinstance(base, int) and isinstance(exponent, int) and exponent < 0:
         raise ValueError(f"an int to the negative power {exponent} is no int; write float({base}) ** {exponent}")
-    result: Any = base**exponent
+    result: Any = bounds.bounded_power(base, exponent)
     if isinstance(result, complex):
         raise ValueError(f"{base} ** {exponent} is not a real number")
     number: Numeric = result
@@ -72,11 +72,12 @@ def _as_float(function: Callable[..., Any]) -> Callable[..., float]:
     return lambda *operands: float(function(*operands))
 
 
-_overloads("aten::add", operator.add, {**ARITHMETIC, "str": "str"})
-declare("aten::mul.str(str a, int b) -> str", operator.mul)
-declare("aten::mul.int_str(int a, str b) -> str", operator.mul)
+_overloads("aten::add", operator.add, ARITHMETIC)
+_overloads("aten::add", bounds.joined_texts, {"str": "str"})
+declare("aten::mul.str(str a, int b) -> str", bounds.repeated_text)
+declare("aten::mul.int_str(int a, str b) -> str", lambda a, b: bounds.repeated_text(b, a))
 _overloads("aten::sub", operator.sub, ARITHMETIC)
-_overloads("aten::mul", operator.mul, ARITHMETIC, COMMUTATIVE)
+_overloads("aten::mul", bounds.bounded_product, ARITHMETIC, COMMUTATIVE)
 _overloads("aten::div", operator.truediv, TO_FLOAT)
 _overloads("aten::floordiv", operator.floordiv, ARITHMETIC, aliases=("floor_divide",))
 _overloads("aten::remainder", operator.mod, ARITHMETIC)
@@ -117,7 +118,7 @@ _unary("aten::__not__", operator.not_, {"bool": "bool"})
 _overloads("aten::__and__", operator.and_, BITS, COMMUTATIVE)
 _overloads("aten::__or__", operator.or_, BITS, COMMUTATIVE)
 _overloads("aten::__xor__", operator.xor, BITS, COMMUTATIVE)
-_overloads("aten::__lshift__", operator.lshift, {"int": "int"})
+_overloads("aten::__lshift__", bounds.shifted_left, {"int": "int"})
 _overloads("aten::__rshift__", operator.rshift, {"int": "int"})
 for name in ("__invert__", "bitwise_not"):
     _unary(f"aten::{name}", operator.invert, {"int": "int"})
@@ -241,10 +242,6 @@ for result, functions in MATH.items():
         declare(f"aten::math_{name}(Scalar a) -> {result}", function)
 
 
-def _product(values: list[Any], start: Any = 1) -> Any:
-    return math.prod(values, start=start)
-
-
 def _as_tensor(name: str) -> Callable[[Numeric], float]:
     """A function of one number as it is of a tensor's elements: off its domain NaN, at a pole infinite."""
     ufunc = name.replace("a", "arc", 1) if name[0] == "a" else name
@@ -263,10 +260,19 @@ for name in (
     declare(f"aten::{name}.Scalar(Scalar a) -> float", _as_tensor(name))
 for name in ("pow", "atan2", "hypot", "copysign", "fmod"):
     declare(f"aten::math_{name}(Scalar a, Scalar b) -> float", getattr(math, name))
-for name in ("gcd", "lcm", "comb", "perm"):
-    declare(f"aten::math_{name}(int a, int b) -> int", getattr(math, name))
-for name in ("factorial", "isqrt"):
-    declare(f"aten::math_{name}(int a) -> int", getattr(math, name))
+_OF_INTS: dict[str, Callable[..., int]] = {
+    "gcd": math.gcd,
+    "lcm": bounds.common_multiple,
+    "comb": bounds.combinations_of,
+    "perm": bounds.permutations_of,
+}
+for name, of_ints in _OF_INTS.items():
+    declare(f"aten::math_{name}(int a, int b) -> int", of_ints)
+declare("aten::math_factorial(int a) -> int", bounds.bounded_factorial)
+declare("aten::math_isqrt(int a) -> int", math.isqrt)
 for name in ("int", "float"):
-    declare(f"aten::math_prod.{name}({name}[] a, *, {name} start=1) -> {name}", _product)
+    declare(
+        f"aten::math_prod.{name}({name}[] a, *, {name} start=1) -> {name}",
+        lambda a, start=1: bounds.bounded_products(a, start),
+    )
 declare("aten::math_log.base(Scalar a, Scalar base) -> float", math.log)

@@ -8,6 +8,7 @@ from typing import Any
 
 from .....lang.callers import calling_frame
 from ....types.lazy_numpy import np
+from ... import bounds
 from ...registry import Trait, declare
 from ...tensor_text import tensor_text
 from .scalars import item
@@ -34,6 +35,7 @@ def represented(value: Any) -> str:
 
 def _format(value: Any, spec: str) -> str:
     """`format(value, spec)`: a tensor without dimensions is formatted as the number that it holds."""
+    bounds.require_widths(spec)
     if isinstance(value, np.ndarray):
         if not value.ndim:
             return format(item(value), spec)
@@ -49,6 +51,7 @@ def _format(value: Any, spec: str) -> str:
 
 def _percent(spec: str, value: Any) -> str:
     """`spec % value`, for a spec that takes one value."""
+    bounds.require_widths(spec)
     if spec[-1] in "sra":
         plain = text(value) if spec[-1] == "s" else represented(value)
         return f"{spec[:-1]}s" % (ascii(plain)[1:-1] if spec[-1] == "a" else plain)
