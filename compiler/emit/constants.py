@@ -14,21 +14,22 @@ from typing import Any
 
 from ...lang import ast
 from ...lang.diagnostics import Abort, Diagnostics
+from ...lang.grammar.literals import PAST_INT
 from ...lang.trampoline import Walk, run
+from ..ops.bounds import bounded_power, bounded_product
 from ..spelling.advice import for_name
 from ..spelling.names import CONSTANTS
 from .annotations import dotted_name
 from .outside import Environment, Outside, OutsideConstant, environment_within
 
-_LARGEST = 2**63
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
-    "*": operator.mul,
+    "*": bounded_product,
     "/": operator.truediv,
     "//": operator.floordiv,
     "%": operator.mod,
-    "**": operator.pow,
+    "**": bounded_power,
 }
 _OF_MATH = ("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "atan", "tanh", "erf", "floor", "ceil", "pow")
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -38,7 +39,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "max": max,
     "int": int,
     "float": float,
-    "pow": pow,
+    "pow": bounded_power,
 }
 """What may be called where only constants stand."""
 _NUMBERS = (int, float)
@@ -58,7 +59,22 @@ class VaryingExpression(ValueError):
 
 def constant_value(node: ast.Expr, environment: Environment) -> Any:
     """What an expression of literals and constants is: a number, a string, a bool, None, or a tuple of such."""
-    return run(_value(node, environment))
+    value = run(_value(node, environment))
+    if any(type(number) is int and not -PAST_INT <= number < PAST_INT for number in _numbers(value)):
+        raise VaryingExpression(node, "is no int of 64 bits")
+    return value
+
+
+def _numbers(value: Any) -> list[Any]:
+    """What a constant holds. Tuples are as deep as in source: one after the other."""
+    found, open_values = [], [value]
+    while open_values:
+        value = open_values.pop()
+        if isinstance(value, tuple):
+            open_values.extend(value)
+        else:
+            found.append(value)
+    return found
 
 
 def _value(node: ast.Expr, environment: Environment) -> Walk:
@@ -74,7 +90,7 @@ def _value(node: ast.Expr, environment: Environment) -> Walk:
         case ast.BinaryOp(op=op) if op in _OPERATORS:
             left = _number((yield _value(node.left, environment)), node.left)
             right = _number((yield _value(node.right, environment)), node.right)
-            return _computed(node, op, left, right)
+            return _called(node, _OPERATORS[op], (left, right))
         case ast.Attribute() if dotted_name(node) in CONSTANTS:
             return CONSTANTS[dotted_name(node)]
         case ast.Call(function=ast.Name(id="float"), args=(ast.Constant(value=str() | int() | float() as text),)):
@@ -101,22 +117,14 @@ def _number(value: Any, node: ast.Expr) -> Any:
     return value
 
 
-def _computed(node: ast.Expr, op: str, left: Any, right: Any) -> Any:
-    """As Python computes it, where that is a number of 64 bits."""
-    if op == "**" and isinstance(left, int) and isinstance(right, int) and abs(left) > 1 and right >= 64:
-        raise VaryingExpression(node, "is no int of 64 bits")
-    return _called(node, _OPERATORS[op], (left, right))
-
-
 def _called(node: ast.Expr, function: Callable[..., Any], numbers: Sequence[Any]) -> Any:
     try:
         found = function(*numbers)
     except (ZeroDivisionError, OverflowError, ValueError, TypeError) as error:
-        raise VaryingExpression(node, str(error)) from None
+        is_long = isinstance(error, OverflowError) and all(isinstance(number, int) for number in numbers)
+        raise VaryingExpression(node, "is no int of 64 bits" if is_long else str(error)) from None
     if type(found) not in _NUMBERS:
         raise VaryingExpression(node, "is no real number")
-    if isinstance(found, int) and not -_LARGEST <= found < _LARGEST:
-        raise VaryingExpression(node, "is no int of 64 bits")
     return found
 
 

@@ -15,6 +15,7 @@ from ..ir.builder import Builder
 from ..ir.graph import Callee
 from ..ir.node import Block, Node, Value
 from ..spelling.advice import for_member_of, for_name
+from ..spelling.names import BUILTINS
 from ..spelling.overloads import Resolver
 from ..types.types import CLOSURE, Type, excess_of, strip_optional
 from .annotations import dotted_name
@@ -242,6 +243,9 @@ class Emitter:
         if (binding is None or binding is UNBOUND_LOCAL) and self.is_open_closure(name):
             raise self.fail("E404", f"closure '{name}' refers to itself", span, "a closure cannot be recursive")
         if binding is None:
+            if name in self.unit.names or name in BUILTINS:
+                note = f"call it where its value is used, `{name}(…)`: what is passed, kept and returned are values"
+                raise self.fail("E402", f"'{name}' is a function, and used as a value", span, note)
             known = [*dict.fromkeys(self.frame.names()), *self.unit.names]
             notes = for_member_of(name, member) or for_name(name) or did_you_mean(name, known)
             raise self.fail("E201", f"undefined name '{name}'", span, *notes, *self.unit.hints)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...lang.grammar.literals import PAST_INT
 from ..ops.registry import OPS, Op, Trait
 from ..types.types import TensorType
 from .node import Node
@@ -12,8 +13,6 @@ from .structure import constant_fits
 
 MAX_ELEMENTS = 1000
 """Of a list, and code points of a string, that folding may make."""
-MAX_BITS = 64
-"""Of an int that folding may make: more is for the program to run into, or not."""
 
 
 def evaluate_constants(node: Node) -> Any:
@@ -56,7 +55,7 @@ def _makes_much(op: Op, arguments: list[Any]) -> bool:
     ints = [abs(a) for a in arguments if isinstance(a, int)]
     largest = max(ints, default=0)
     if op.schema.base_name in ("pow", "__lshift__"):
-        return len(ints) == 2 and ints[0].bit_length() * ints[1] > MAX_BITS
+        return len(ints) == 2 and ints[0].bit_length() * ints[1] > 64
     if op.schema.base_name in ("rangelist", "range_list"):
         return largest > MAX_ELEMENTS
     length = max((len(a) for a in arguments if isinstance(a, list | str)), default=0)
@@ -71,8 +70,9 @@ def _plain(value: Any) -> Any:
 
 
 def _is_small(value: Any) -> bool:
+    """Whether it is what source can write: a larger int is for the program to run into, or not."""
     if isinstance(value, list):
         return len(value) <= MAX_ELEMENTS and all(map(_is_small, value))
     if isinstance(value, str):
         return len(value) <= MAX_ELEMENTS
-    return not isinstance(value, int) or value.bit_length() <= MAX_BITS
+    return not isinstance(value, int) or -PAST_INT <= value < PAST_INT

@@ -17,7 +17,8 @@ from ..rules.targets import check_target
 from ..scanning.tokens import Token
 from ..scanning.type_comments import TypeComments
 from ..source import Source, Span
-from .literals import BadLiteralError, content, literal_number, string
+from .literals import PAST_INT, BadLiteralError, content, literal_number, string
+from .loop_else import with_else
 
 
 class TreeBuilder:
@@ -207,9 +208,8 @@ class TreeBuilder:
         test, span = c[0]
         return ast.While(span, test, tuple(c[1]))
 
-    def while_else(self, c: list[Any], start: int, end: int) -> ast.While:
-        self.refuse_loop_else(c[2])
-        return self.while_loop(c, start, end)
+    def while_else(self, c: list[Any], start: int, end: int) -> list[ast.Stmt]:
+        return self.with_else(self.while_loop(c, start, end), c)
 
     def for_header(self, c: list[Any], start: int, end: int) -> tuple[Any, ...]:
         check_target(c[1], self.diagnostics)
@@ -219,15 +219,13 @@ class TreeBuilder:
         target, iterable, span = c[0]
         return ast.For(span, target, iterable, tuple(c[1]))
 
-    def for_else(self, c: list[Any], start: int, end: int) -> ast.For:
-        self.refuse_loop_else(c[2])
-        return self.for_loop(c, start, end)
+    def for_else(self, c: list[Any], start: int, end: int) -> list[ast.Stmt]:
+        return self.with_else(self.for_loop(c, start, end), c)
 
-    def refuse_loop_else(self, token: Token) -> None:
-        if token.start == token.end:
-            return
-        note = "set a bool before 'break' and test it after the loop"
-        self.diagnostics.report("E102", "'else' on a loop is not supported", self.span(token), note)
+    def with_else(self, loop: ast.For | ast.While, c: list[Any]) -> list[ast.Stmt]:
+        token = c[2]
+        # One that stands in for a header that did not parse has no place.
+        return [loop] if token.start == token.end else with_else(loop, tuple(c[4]), self.span(token))
 
     def with_block(self, c: list[Any], start: int, end: int) -> ast.With:
         contexts, span = c[0]
@@ -272,6 +270,11 @@ class TreeBuilder:
         return ast.BinaryOp(Span(self.source, start, end), c[1].text, c[0], c[2])
 
     def unary(self, c: list[Any], start: int, end: int) -> ast.UnaryOp:
+        operand, found = c[1], self.diagnostics.found
+        is_past = isinstance(operand, ast.Constant) and operand.value == PAST_INT
+        if c[0].text == "-" and is_past and found and found[-1].span == operand.span:
+            # The least int is written as what is one too large, behind a minus.
+            found.pop()
         return ast.UnaryOp(Span(self.source, start, end), c[0].text, c[1])
 
     # Primaries
@@ -320,7 +323,8 @@ class TreeBuilder:
         except BadLiteralError as bad:
             code, message, *notes = bad.args
             self.diagnostics.report(code, message, span, *notes)
-            return ast.Constant(span, 0)
+            # One that is an int behind a minus waits for it.
+            return ast.Constant(span, PAST_INT if bad.value == PAST_INT else 0)
 
     def string(self, c: list[Any], start: int, end: int) -> ast.Constant | ast.JoinedStr:
         """Strings side by side are one; an f-string among them makes it one."""

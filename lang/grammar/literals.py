@@ -9,6 +9,8 @@ from ..patterns import pattern
 
 MAX_INT = 2**63 - 1
 """The largest int: values are 64 bits wide."""
+PAST_INT = MAX_INT + 1
+"""What is no int, but is one behind a minus."""
 
 _DIGITS = r"[0-9](?:_?[0-9]|(?!))*+"
 _INT = pattern(r"0(?:_?0|(?!))*+|[1-9](?:_?[0-9]|(?!))*+")
@@ -18,7 +20,12 @@ _COMPLEX = pattern(rf"(?:{_FLOAT.pattern}|{_DIGITS})[jJ]")
 
 
 class BadLiteralError(Exception):
-    """A literal has no value. The arguments are the code, the message and the notes of a diagnostic."""
+    """A literal has no value. The arguments are the code, the message and the notes of a diagnostic.
+
+    `value` is what it comes to where that is a number, but none of the language's.
+    """
+
+    value: int | None = None
 
 
 def literal_number(text: str) -> int | float:
@@ -26,7 +33,7 @@ def literal_number(text: str) -> int | float:
     if _INT.fullmatch(text):
         digits = text.replace("_", "").lstrip("0") or "0"
         # The length decides first: Python refuses to convert thousands of digits.
-        return _checked(int(digits) if len(digits) <= 19 else MAX_INT + 1)
+        return _checked(int(digits) if len(digits) <= 19 else 2 * PAST_INT)
     if _FLOAT.fullmatch(text):
         return float(text)
     if _PREFIXED.fullmatch(text):
@@ -37,7 +44,9 @@ def literal_number(text: str) -> int | float:
 def _checked(value: int) -> int:
     if value > MAX_INT:
         note = "an int has 64 bits, at most 9223372036854775807; write a float if the value need not be exact"
-        raise BadLiteralError("E005", "integer literal too large", note)
+        error = BadLiteralError("E005", "integer literal too large", note)
+        error.value = value
+        raise error
     return value
 
 

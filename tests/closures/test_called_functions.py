@@ -357,10 +357,30 @@ def test_closures_call_and_are_called(name: str) -> None:
         torch.testing.assert_close(ours, theirs)
 
 
+UNUSED = {
+    "def": "    def g(q):\n        return nowhere(q)\n    return x * 2",
+    "def in a branch": "    if x.sum() > 0:\n        def g(q):\n            return q\n    return x * 2",
+    "def in a helper": "    def h(q):\n        def g(r):\n            return r\n        return q * 2\n    return h(x)",
+    "def beside a backward": """    def g(q):
+        return q
+    def backward(d):
+        return d * 2
+    return x * 2, backward""",
+}
+
+
+@pytest.mark.parametrize("name", UNUSED)
+def test_a_helper_that_nothing_calls_is_left_alone(name: str) -> None:
+    unit = gs.CompilationUnit(f"def f(x):\n{UNUSED[name]}\n")
+    assert gs.CompilationUnit(unit.code).code == unit.code
+    x = torch.tensor(X, requires_grad=True)
+    (found,) = torch.autograd.grad(unit.f(x).sum(), x)
+    assert (found == 2).all()
+
+
 REFUSED = {
     "E402 g 'g' is a function, and used as a value": "    def g(q):\n        return q\n    return torch.sum(g)",
     "E402 g 'g' is a function, and used as a value 2": "    g = lambda q: q\n    h = g\n    return h(x)",
-    "E402 g closure 'g' is not returned": "    def g(q):\n        return q\n    return x",
     "E102 lambda q: q a lambda here is not supported": "    return torch.sum(lambda q: q)",
     "E404 g function 'g' calls itself": "    def g(q):\n        return g(q * 2)\n    return g(x)",
     "E404 g function 'g' calls itself 2": """    def g(q):

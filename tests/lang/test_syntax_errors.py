@@ -151,8 +151,6 @@ UNSUPPORTED = [
     ("y = b'x'", "b'x'", "bytes literals are not supported", "plain string"),
     ("y = 1j", "1j", "complex numbers are not supported", ""),
     ("y = 1.5e3J", "1.5e3J", "complex numbers are not supported", ""),
-    ("for i in x:\n        pass\n    else:\n        pass", "else", "'else' on a loop is not supported", "bool"),
-    ("while x:\n        pass\n    else:\n        pass", "else", "'else' on a loop is not supported", "bool"),
     ("raise E from x", "from", "'raise … from' is not supported", "raise Name(message)"),
     ("x: int", "x: int", "a declaration without a value is not supported", "x: int = …"),
     ("[a, b] = x", "[a, b]", "a list as a target is not supported", "a, b = …"),

@@ -19,6 +19,9 @@ VALUES = {
     "2**-1": 0.5,
     "float('inf')": math.inf,
     "ABOVE * 2": 6.0,
+    "-9223372036854775808": -(2**63),
+    "-2**63": -(2**63),
+    "2**64 - 2**63 - 1": 2**63 - 1,
 }
 
 
@@ -124,3 +127,27 @@ def test_as_in_python(name: str, args: tuple[float, ...]) -> None:
 def test_what_a_closure_captures() -> None:
     value, pullback = gs.vjp(gs.CompilationUnit(KEPT).captured, 3.0)
     assert (value, *pullback(1.0)) == (6.0, 2.0)
+
+
+@pytest.mark.parametrize("text", ["-9223372036854775808", "-0x8000000000000000", "- (9223372036854775808)", "-2**63"])
+def test_the_least_int(text: str) -> None:
+    unit = gs.CompilationUnit(f"def f(n: int = {text}):\n    return n, {text}, f'{{{text}}}'\n")
+    assert unit.f() == (-(2**63), -(2**63), str(-(2**63)))
+    assert gs.CompilationUnit(unit.code).code == unit.code
+    assert str(gs.parse_ir(str(unit.f.graph))) == str(unit.f.graph)
+
+
+@pytest.mark.parametrize("text", ["9223372036854775808", "n - 9223372036854775808", "-9223372036854775808 ** n"])
+def test_one_past_the_largest_int_is_refused(text: str) -> None:
+    with pytest.raises(gs.CompileError, match="integer literal too large") as caught:
+        gs.CompilationUnit(f"def f(n: int):\n    return {text}\n")
+    assert len(caught.value.diagnostics) == 1
+    assert caught.value.span.text == "9223372036854775808"
+
+
+@pytest.mark.parametrize("returned", ["C", "(x, C)", "x, C, backward"])
+def test_a_constant_is_returned_by_its_name(returned: str) -> None:
+    text = f"C = -3\n\n\ndef f(x):\n    def backward(g):\n        return g\n    return {returned}\n"
+    unit = gs.CompilationUnit(text if "backward" in returned else f"C = -3\n\n\ndef f(x):\n    return {returned}\n")
+    found = unit.f(2.0)
+    assert (found[1] if isinstance(found, tuple) else found) == -3

@@ -7,6 +7,7 @@ from typing import cast
 
 from ....lang import ast
 from ....lang.diagnostics import Abort, did_you_mean
+from ....lang.light_dataclasses import replace
 from ....lang.trampoline import Walk
 from ...ir.graph import Callee
 from ...ir.node import Value
@@ -52,10 +53,11 @@ from ..spellings import (
     with_keywords,
     with_receiver,
 )
-from ..stores import LIST_MUTATIONS, emit_update
+from ..stores import LIST_MUTATIONS, emit_update, emit_write
 from .comprehensions import emit_decision
 from .conditions import emit_bool
 from .generators import take_tuples_for_lists, through_elements, with_lists
+from .keyed import KEYED, emit_keyed, without_key
 from .lambdas import emit_lambda_call
 from .mutation import emit_mutation
 from .operators import emit_binary
@@ -128,6 +130,10 @@ def _call_name(e: Emitter, node: ast.Call, function: ast.Name) -> Walk:
         raise e.fail("E102", f"{name}() outside a `for`", node.span, note)
     if name in ("any", "all") and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
         return (yield emit_decision(e, name, node.args[0]))
+    if name in KEYED:
+        key, node = without_key(node)
+        if key is not None:
+            return (yield emit_keyed(e, node, name, key))
     if name in BUILTINS:
         arguments = yield emit_arguments(e, node)
         if name in ("any", "all") and len(arguments) == 1 and _is_asked_one_by_one(arguments[0].value.type):
@@ -306,6 +312,12 @@ def _call_method(e: Emitter, node: ast.Call, function: ast.Attribute) -> Walk:
         )
     if is_tensor(receiver.type):
         take_tuples_for_lists(e, node)
+    key, unkeyed = without_key(node) if name == "sort" and isinstance(receiver.type, ListType) else (None, node)
+    if key is not None:
+        listed = replace(unkeyed, args=(cast(ast.Expr, Evaluated(subject.span, receiver)), *unkeyed.args))
+        emit_write(e, node.span, receiver, (yield emit_keyed(e, listed, "sorted", key)), "`sort`")
+        return e.at(node).constant(None)
+    node = unkeyed
     are_sizes = is_tensor(receiver.type) and _takes_sizes(name, is_method=True)
     arguments = yield emit_arguments(e, node, are_sizes=are_sizes)
     if is_tensor(receiver.type) and name.endswith("_") and not name.endswith("__") and not OPS.overloads(name):

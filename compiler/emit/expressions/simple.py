@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....lang import ast
 from ....lang.diagnostics import did_you_mean
+from ....lang.grammar.literals import PAST_INT
 from ....lang.source import Span
 from ....lang.trampoline import Walk
 from ...analysis.python_tuples import is_shape
@@ -157,6 +158,9 @@ def emit_unary(e: Emitter, node: ast.UnaryOp) -> Walk:
         return operand if operand.type in NUMBERS or is_tensor(operand.type) else _no_operator(e, node, "+", operand)
     if node.op == "-" and operand.node.kind == "prim::Constant" and operand.type in NUMBERS and operand.type != BOOL:
         negated = -operand.node.attrs["value"]
+        if negated == PAST_INT:
+            # Of the least int: a number of the program's, and none that source can write.
+            return e.value("aten::neg.int", node, operand)
         if not operand.use_count and _is_written_here(node.operand):
             operand.node.destroy()
         return e.at(node).constant(negated)

@@ -10,13 +10,14 @@ from ...ir.node import Value
 from ...types.types import CLOSURE, TupleType, Type, is_subtype
 from ..emitter import Emitter, described
 from ..expected import take_type, want_elements
+from ..expressions.simple import emit_name
 from ..stars import emit_elements, require_known
 
 
 def emit_result(e: Emitter, node: ast.Expr) -> Walk:
     """The value of a `return`: the one place where a closure may stand, as the last element of a tuple."""
     if isinstance(node, ast.Name):
-        value = e.lookup(node.id, node.span)
+        value = yield emit_name(e, node)
         if value.type == CLOSURE:
             raise e.fail(
                 "E402", "only a closure is returned", node.span, f"return the outputs before it: `return y, {node.id}`"
@@ -37,7 +38,7 @@ def emit_result(e: Emitter, node: ast.Expr) -> Walk:
     require_known(e, found, "elements")
     values += [element.value for element in found]
     if isinstance(last, ast.Name) and is_name:
-        values.append(_last_element(e, last))
+        values.append((yield _last_element(e, last)))
     return _as_returned(e, e.at(node).tuple(values))
 
 
@@ -47,8 +48,8 @@ def _as_returned(e: Emitter, value: Value) -> Value:
     return value
 
 
-def _last_element(e: Emitter, node: ast.Name) -> Value:
-    value = e.lookup(node.id, node.span)
+def _last_element(e: Emitter, node: ast.Name) -> Walk:
+    value = yield emit_name(e, node)
     if value.type == CLOSURE and e.depth:
         raise e.fail(
             "E403",

@@ -1,4 +1,4 @@
-"""Functions inside functions that nothing returns or calls, as their text tells."""
+"""Backwards that nothing returns, as their text tells."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from ..emitter import Emitter
 
 
 def check_uses(e: Emitter, node: ast.FunctionDef) -> None:
-    """Report functions inside that are not used. What else is wrong with a use is told where it stands."""
+    """Report what is named a backward and not used, and closures whose name is another value's too.
+
+    What else is wrong with a use is told where it stands.
+    """
     statements = list(statements_in(node.body))
     closures = [s for s in statements if isinstance(s, ast.FunctionDef)]
     if not closures:
@@ -22,6 +25,9 @@ def check_uses(e: Emitter, node: ast.FunctionDef) -> None:
     defined = Counter(closure.name for closure in closures)
     for closure in reversed(closures):
         if closure.name not in used:
+            if "backward" not in closure.name.lower():
+                # A helper that nothing calls, as Python has it.
+                continue
             note = f"return it last, `return y, {closure.name}`, or call it"
         elif closure.name in returned and bindings[closure.name] > defined[closure.name]:
             note = f"'{closure.name}' is assigned too, and that value is what is returned: rename one of the two"
