@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from .light_dataclasses import dataclass
 from .source import Span
@@ -78,12 +79,19 @@ class CompileError(Exception):
     """
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
-        self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
+        found = tuple(diagnostics) if isinstance(diagnostics, Iterable) else ()
+        if not found or not all(isinstance(diagnostic, Diagnostic) for diagnostic in found):
+            raise TypeError(f"a CompileError is made of diagnostics, one or more, not of {diagnostics!r:.80}")
+        self.diagnostics: tuple[Diagnostic, ...] = found
         first = self.diagnostics[0]
         self.code = first.code
         self.message = first.message
         self.span = first.span
         super().__init__("\n\n".join(render(diagnostic) for diagnostic in self.diagnostics))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copied, and sent from one process to another, as what it was made of."""
+        return type(self), (self.diagnostics,)
 
 
 class Abort(Exception):

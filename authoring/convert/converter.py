@@ -92,6 +92,9 @@ def convert(text: str, filename: str = "<string>") -> Conversion:
         raise TypeError(f"gs.convert takes the text of a file, not {type(text).__name__}")
     try:
         return _Conversions(text, read_python(text), filename).made()
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise ValueError(f"{filename}:{line}: this is no text: half of a character stands in it") from None
     except SyntaxError as error:
         raise ValueError(f"{filename}:{error.lineno or 1}: this is no Python: {error.msg}") from None
     except RecursionError:

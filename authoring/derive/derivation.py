@@ -42,6 +42,10 @@ class Derivation:
     """The function compiled from a graph, before it was a text."""
 
 
+MAX_ORDER = 8
+"""Backwards in each other: each is a few times as long as the one around it."""
+
+
 def derive(function: Function, order: int = 1) -> str:
     """The source of a function with a `def backward` of its own, written for it.
 
@@ -53,8 +57,9 @@ def derive(function: Function, order: int = 1) -> str:
     """
     if not isinstance(function, Function):
         raise TypeError(f"gs.derive takes a function of a unit, not {type(function).__name__}")
-    if isinstance(order, bool) or not isinstance(order, int) or order < 1:
-        raise ValueError(f"order={order!r}: a backward is derived to order 1, 2 and so on")
+    if isinstance(order, bool) or not isinstance(order, int) or not 1 <= order <= MAX_ORDER:
+        message = f"order={order!r:.40}: a backward is derived to order 1, 2 and so on, up to {MAX_ORDER}"
+        raise ValueError(message)
     if nesting_of_backwards(function) >= order:
         return source_text(function.definition) if function.definition is not None else function.code
     return derivation_of(function, order).text

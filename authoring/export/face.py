@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...compiler.types.types import ListType, Type, is_tensor
 from ...runtime.face.function import Function
 
 if TYPE_CHECKING:
@@ -41,11 +42,21 @@ def values_for(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
         raise TypeError(f"'{function.name}' takes {', '.join(names) or 'nothing'}")
     require_tensors(function)
     given = dict(zip(names, map(_plain, args), strict=False)) | {name: _plain(value) for name, value in kwargs.items()}
+    # What is wrong with an argument is told as a call tells it.
+    function.bind((), {a.name: _stand_in(a.type) for a in function.schema.arguments if a.required} | given)
     found = guessed(function, given)
     if found is None:
         note = "give arguments, or write a function beside it, NAME_examples, that returns those of one call"
         raise export_failure(function, "no arguments were found on which it runs and gives floating numbers", note)
     return found
+
+
+def _stand_in(type: Type) -> Any:
+    """Some value of one of the types that are exported."""
+    if is_tensor(type):
+        return np.zeros(())
+    kinds = {"int": 1, "float": 1.0, "number": 1.0, "bool": False, "str": ""}
+    return kinds.get(str(type), [] if isinstance(type, ListType) else None)
 
 
 def _plain(value: Any) -> Any:

@@ -92,6 +92,8 @@ def choose_aggregation(
     What is left out is as ever: gradients are added as they come, and by the cap that there was, which is 8 at first.
     What was compiled before is dropped. ValueError for what is no such op, or no number of terms.
     """
+    if isinstance(zeros, str) or not isinstance(zeros, Sequence):
+        raise TypeError(f"zeros are a list of names of ops, such as ['aten::zeros_like'], not {zeros!r:.80}")
     before, cap_before = aggregation(), in_place_sum_cap()
     chosen = Aggregation(sum, tuple(zeros), copy)
     cap_in_place_sums(cap_before if cap is None else cap)

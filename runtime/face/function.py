@@ -77,6 +77,11 @@ class Function(Compiled):
     def __init__(
         self, callee: Callee, *, definition: ast.FunctionDef | None = None, plans: SharedPlans | None = None
     ) -> None:
+        if not isinstance(callee, Callee):
+            message = (
+                f"a Function is what a unit has, `gs.CompilationUnit(source).f`, and is not made of {callee!r:.80}"
+            )
+            raise TypeError(message)
         super().__init__(callee, plans)
         self._definition = definition
         allow_in_graph(self)

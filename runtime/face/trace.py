@@ -49,6 +49,8 @@ def trace(function: Callable[..., Any], *example: Any, check: bool = True) -> Fu
         raise TypeError(f"'{function.name}' is compiled already: a trace is made of a Python function")
     if not callable(function):
         raise TypeError(f"gs.trace takes a function, not a {type(function).__name__}")
+    if not isinstance(check, bool):
+        raise TypeError(f"check is True or False, not {type(check).__name__}")
     if _STATE.tracer is not None:
         inner = getattr(function, "__name__", "function")
         raise RuntimeError(f"'{inner}' is traced inside the trace of '{_STATE.tracer.name}': call it there instead")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ...lang.diagnostics import Diagnostic, render
 from ...lang.source import NO_SPAN, Span
@@ -41,6 +42,10 @@ class RuntimeFailure(Exception):
         span: Span = NO_SPAN,
         notes: Sequence[str] = (),
     ) -> None:
+        if not all(isinstance(part, str) for part in (code, op, message)):
+            raise TypeError("a RuntimeFailure is made of a code, the name of an operation and a message, each a str")
+        if not isinstance(span, Span) or isinstance(notes, str) or not isinstance(notes, Sequence):
+            raise TypeError("of a RuntimeFailure the span is a place in source, and the notes are a list of strings")
         self.code = code
         self.op = op
         self.argument = argument
@@ -50,8 +55,18 @@ class RuntimeFailure(Exception):
         text = f"{op}: {message}" if op else message
         super().__init__(render(Diagnostic(code, text, span, self.notes)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copied, and sent from one process to another, as what it was made of."""
+        return _made_again, (type(self), (self.code, self.op, self.message), self.argument, self.span, self.notes)
+
     def with_notes(self, notes: Sequence[str]) -> RuntimeFailure:
         """The same with more to be said."""
         return RuntimeFailure(
             self.code, self.op, self.message, argument=self.argument, span=self.span, notes=[*self.notes, *notes]
         )
+
+
+def _made_again(
+    kind: type[RuntimeFailure], said: tuple[str, str, str], argument: str | None, span: Span, notes: Sequence[str]
+) -> RuntimeFailure:
+    return kind(*said, argument=argument, span=span, notes=notes)

@@ -199,23 +199,31 @@ def _attributes_like(owner: Any, name: str) -> tuple[str, ...]:
     return did_you_mean(name, dir(owner)) or ("set it before: a method is compiled with what its object holds then",)
 
 
+def _has(value: Any, name: str) -> bool:
+    """Whether an object has an attribute, also one that cannot be read: a nested tensor has no shape to tell."""
+    try:
+        return hasattr(value, name)
+    except Exception:
+        return True
+
+
 def _described(value: Any, dotted: str) -> Unusable:
     if isinstance(value, ModuleType):
         return Unusable(f"the Python module '{value.__name__}'", (_ADVICE,))
     if isinstance(value, Owner):
         return Unusable("the object that the method is of", ("name the attribute: `self.size`",))
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
+    if _has(value, "shape") and _has(value, "dtype"):
         name = dotted.rpartition(".")[2]
         passed = f"take it as a parameter, `{name}`, and pass `{dotted}` where it is called"
         return Unusable("a tensor, whose elements may change", (passed,))
-    if hasattr(value, "named_parameters") and hasattr(value, "forward"):
+    if _has(value, "named_parameters") and _has(value, "forward"):
         return _module(value, dotted)
     if isinstance(value, Namespace):
         return Unusable("a CompilationUnit", ("call one of its functions: `unit.name(…)`",))
     if isinstance(value, type):
         return Unusable(f"the Python class '{value.__name__}'", (_ADVICE,))
-    name = getattr(value, "__name__", "")
-    if callable(value) and OPS.overloads(name):
+    name = getattr(value, "__name__", "") if callable(value) else ""
+    if callable(value) and isinstance(name, str) and OPS.overloads(name):
         return Unusable("a function of Python's", (f"write `torch.{name}(…)`",))
     if isinstance(value, list):
         return Unusable("a list of Python's, which may change", ("make it a tuple, or pass it as an argument",))
