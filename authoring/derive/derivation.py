@@ -117,9 +117,38 @@ def _tidied(graph: Graph, function: Function) -> Graph:
     if _is_too_long(text, graph):
         name_gradients(graph)
         _, text = _printed(function, graph)
-    while _is_too_long(text, graph) and name_terms(graph):
-        _, text = _printed(function, graph)
-    return graph
+    return _with_terms(graph, function) if _is_too_long(text, graph) else graph
+
+
+def _with_terms(graph: Graph, function: Function) -> Graph:
+    """A graph with names for as many terms as make its lines short enough: found by doubling and halving the number,
+    for each try prints the whole text."""
+    too_few, enough = 0, 1
+    found, done = _named(graph, function, enough)
+    while found is None and done == enough:
+        too_few, enough = enough, 2 * enough
+        found, done = _named(graph, function, enough)
+    if found is None:
+        # There are no more.
+        name_terms(graph, done)
+        return graph
+    enough = done
+    while enough - too_few > 1:
+        middle = (enough + too_few) // 2
+        fewer, _ = _named(graph, function, middle)
+        if fewer is None:
+            too_few = middle
+        else:
+            found, enough = fewer, middle
+    return found
+
+
+def _named(graph: Graph, function: Function, count: int) -> tuple[Graph | None, int]:
+    """A copy with names for some terms, or None where a line is still too long; and for how many there are names."""
+    copied = graph.copy()
+    done = name_terms(copied, count)
+    _, text = _printed(function, copied)
+    return (None if _is_too_long(text, copied) else copied), done
 
 
 def _printed(function: Function, graph: Graph) -> tuple[Callee, str]:

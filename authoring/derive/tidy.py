@@ -22,6 +22,7 @@ from ...lang.trampoline import Walk, run
 from .facts import ShapeFacts, facts_of
 from .joined import closure_parameters, closures_of
 from .rounds import keep_early, kept_of, take_early
+from .terms import Statements, is_statement
 
 _LONG = 5
 """Operations in one expression that may be parted."""
@@ -97,8 +98,9 @@ def name_gradients(graph: Graph) -> None:
     _order_all(closure)
 
 
-def name_terms(graph: Graph) -> bool:
-    """Give half of the longest expression in the closure a statement of its own; False where none is long.
+def name_terms(graph: Graph, count: int = 1) -> int:
+    """Give half of the longest expression in the closure a statement of its own, `count` times; how many times that
+    was done, until none was long.
 
     Before:
         def f(x, w):
@@ -115,30 +117,24 @@ def name_terms(graph: Graph) -> bool:
             return x * w, backward
     """
     closure = closures_of(graph)[-1]
-    sizes: dict[Node, int] = {}
-    roots: list[tuple[int, Node]] = []
-    inside = list(walk(closure.nodes))
-    for node in [*inside, *(block.ret for holder in inside for block in holder.blocks), closure.ret]:
-        inner = [v.node for v in node.inputs if v.node in sizes and not _is_statement(v.node)]
-        sizes[node] = 1 + sum(sizes[n] for n in inner)
-        is_end = node.kind == RETURN
-        if is_end or _is_statement(node):
-            roots.append((max([sizes[n] for n in inner], default=0) if is_end else sizes[node], node))
-    most, root = max(roots, key=lambda found: found[0], default=(0, closure.ret))
-    if most < _LONG:
-        return False
-    tree, waiting = [], [root]
-    while waiting:
-        inner = [v.node for v in waiting.pop().inputs if v.node in sizes and not _is_statement(v.node)]
-        tree += [n for n in inner if is_tensor(n.output.type) and n.kind != "aten::zeros_like"]
-        waiting += inner
-    if not tree:
-        return False
-    half = min(tree, key=lambda n: abs(sizes[n] - most / 2))
-    half.output.name_hint = _result_of_branch(half.output) or (
-        "grad" if _is_of(half.output, closure) else _suggested(half.output)
-    )
+    statements = Statements(closure)
+    done = 0
+    while done < count and _name_term(statements):
+        done += 1
     _order_all(closure)
+    return done
+
+
+def _name_term(statements: Statements) -> bool:
+    most, root = statements.longest()
+    terms = statements.terms(root) if most >= _LONG else []
+    if not terms:
+        return False
+    half = min(terms, key=lambda n: abs(statements.sizes[n] - most / 2))
+    half.output.name_hint = _result_of_branch(half.output) or (
+        "grad" if _is_of(half.output, statements.closure) else _suggested(half.output)
+    )
+    statements.part(half)
     return True
 
 
@@ -337,7 +333,7 @@ def _place_statement(root: Node, block: Block, placed: dict[Node, None], operato
         stack.append((node, True))
         needed = _needed(node, block, operators)
         for inner in needed:
-            if inner not in placed and _is_statement(inner):
+            if inner not in placed and is_statement(inner):
                 yield _place_statement(inner, block, placed, operators)
         stack += [(inner, False) for inner in reversed(needed) if inner not in placed]
     for node in own:
@@ -358,12 +354,6 @@ def _needed(node: Node, block: Block, operators: InfixOperators) -> list[Node]:
     values += [value for holder in (node, *inside) for b in holder.blocks for value in b.outputs]
     found = dict.fromkeys(value.node for value in values)
     return [n for n in found if n.owner is block and n.kind != PARAM]
-
-
-def _is_statement(node: Node) -> bool:
-    if node.kind == "prim::Constant":
-        return False
-    return len(node.outputs) != 1 or bool(node.blocks) or node.output.use_count > 1 or bool(node.output.name_hint)
 
 
 def _name_kept(around: Block, closure: Block, names: set[str]) -> None:

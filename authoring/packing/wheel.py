@@ -104,7 +104,11 @@ def pack(
     bad source, NoPackage (a ValueError) for a folder or a name of which no package can be made, OSError as it comes.
     """
     source = Path(folder)
-    package = _identifier(name or source.resolve().name)
+    try:
+        package = _identifier(name or source.resolve().name)
+    except (ValueError, RuntimeError) as error:
+        # A circle of links, or what no path holds.
+        raise error if isinstance(error, NoPackage) else NoPackage(f"'{folder}' is no folder: {error}") from None
     if not _VERSION.fullmatch(version):
         raise NoPackage(f"'{version}' is no version: write numbers with dots, such as 0.1.0")
     units = _units(source)

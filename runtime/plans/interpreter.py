@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from ...compiler.ir.node import Node
@@ -38,6 +39,8 @@ from .plan import (
     SlotNumbers,
 )
 
+_FOREVER = 2**63 - 1
+"""The rounds of a loop that its condition alone ends."""
 CallerFrame = tuple[ExecutionPlan, Registers, int, SlotNumbers, SlotNumbers]
 """A caller that waits: its plan and registers, where to go on, where the results go, what to clear then."""
 
@@ -112,8 +115,9 @@ def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
                 if not any(map(is_gradient_there, first(registers))):
                     address = target
             elif kind <= AGAIN:
-                if kind != AGAIN and registers[second] > MAX_LISTED:
-                    _require_room(code[address:target], registers[second])
+                if kind != AGAIN and MAX_LISTED < registers[second] < _FOREVER:
+                    # What watches a run takes each item of the code for one that runs: none is, here.
+                    _require_room([*islice(code, address, target)], registers[second])
                 address = _go_round(kind, function, target, first, second, address, registers)
             elif kind == CALL:
                 callee = plan.callees.plan(plan.functions[function].graph)

@@ -74,6 +74,7 @@ def _formatted(path: str, check: bool) -> Formatted:
         text = format_source(source)
     except CompileError as error:
         return Formatted(path, diagnostics=error.diagnostics)
-    except OSError as error:
-        return Formatted(path, problem=f"cannot read {path}: {error.strerror}")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return Formatted(path, problem=f"cannot read {path}: {reason}")
     return Formatted(path, text, text != source.text, check)

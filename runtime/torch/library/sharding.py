@@ -95,8 +95,14 @@ def attempts(staged: Staged, count: int) -> Iterator[Way | RefusedSharding]:
 
 
 def abstract_arguments(values: Sequence[Any]) -> list[Any]:
-    """Arrays as what is known of them."""
-    return [Meta.of(value) if isinstance(value, np.ndarray) else value for value in values]
+    """Arrays as what is known of them, in lists and tuples too."""
+    return [_known_of(value) for value in values]
+
+
+def _known_of(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)(map(_known_of, value))
+    return Meta.of(value) if isinstance(value, np.ndarray) else value
 
 
 def _abstract(value: Any) -> Any:

@@ -55,3 +55,15 @@ def test_example(name: str) -> None:
 def test_example_of_the_whole(name: str) -> None:
     before, after = _example(WHOLE[name])
     assert gs.derive(gs.CompilationUnit(before).f).strip() + "\n" == after
+
+
+def test_terms_are_named_without_printing_the_text_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gradscript.authoring.derive import derivation
+
+    printed = []
+    monkeypatch.setattr(
+        derivation, "_printed", lambda *given, before=derivation._printed: printed.append(1) or before(*given)
+    )
+    terms = " + ".join(f"(x * {i + 1}.0).sin()" for i in range(100))
+    gs.derive(gs.CompilationUnit(f"def f(x):\n    return {terms}\n").f)
+    assert len(printed) < 20
