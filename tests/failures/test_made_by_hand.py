@@ -76,3 +76,11 @@ def test_a_nested_tensor_around_a_source_is_told() -> None:
     ):
         with pytest.raises((gs.CompileError, gs.RuntimeFailure)):
             take()
+
+
+def test_a_label_beyond_the_classes_is_told_in_words_of_the_loss() -> None:
+    unit = gs.CompilationUnit("def f(x, y, a, b):\n    return F.ctc_loss(x, y, a, b)\n")
+    lengths = torch.tensor([5, 5]), torch.tensor([2, 2])
+    for label in (4, -1):
+        with pytest.raises(gs.RuntimeFailure, match="ctc_loss: each label must be one of the classes"):
+            unit.f(torch.zeros(5, 2, 4), torch.tensor([[1, label], [2, 1]]), *lengths)

@@ -26,7 +26,8 @@ u == N | u != N | u < N | u >= N | N < u | u + N | u - N | N - u | u * N | u & N
 torch.full_like(u, 3) < N | torch.full_like(u, 3) + N | torch.maximum(u, torch.full_like(u, 1)) > N
 F.elu(u, N) | F.celu(u, N) | F.leaky_relu(u, N) | F.softplus(u, N) | F.hardshrink(u, N) | F.softshrink(u, N)
 torch.logit(u, eps=N) | torch.lerp(u, u, N) | torch.addcdiv(u, u, u, value=N)
-torch.tensor(N, dtype=u.dtype) | torch.as_tensor(N, dtype=u.dtype) | torch.tensor([N, 1], dtype=u.dtype)
+F.cosine_similarity(u, u, 0, N) | torch.tensor(N, dtype=u.dtype) | torch.as_tensor(N, dtype=u.dtype)
+torch.tensor([N, 1], dtype=u.dtype)
 """
 EXPRESSIONS = [call.strip() for line in CALLS.splitlines() for call in line.split(" | ") if call.strip()]
 EXPRESSIONS = [e for e in EXPRESSIONS if e not in ("u", "N")] + ["u | N"]

@@ -12,7 +12,7 @@ from ....ops import fitting, rules, shapes
 from ....types.dtypes import BOOL
 from ....types.lazy_numpy import np
 from ...arguments import Arguments, Shape, ShapeRule
-from ...arrays import Array, cast, compute_dtype, dtype_of, float_dtype, refuse_bools, result_dtype, widen
+from ...arrays import Array, cast, compute_dtype, dtype_of, element, float_dtype, refuse_bools, result_dtype, widen
 from ...dims import along, wrap_dim
 from ...registry import Trait, declare
 from ..linalg.products import product
@@ -57,6 +57,7 @@ def _cosine_similarity(x1: Array, x2: Array, dim: int, eps: float) -> Array:
         raise RuntimeError(f"cosine_similarity: eps must not be negative, but is {eps}")
     require_float("cosine_similarity", result_dtype(x1, x2))
     dtype = result_dtype(*np.broadcast_arrays(x1, x2))
+    element(eps, compute_dtype(dtype))
     left, right = np.broadcast_arrays(widen(cast(x1, dtype)), widen(cast(x2, dtype)))
     axis = wrap_dim(dim, left.ndim)
     wide_dtype = dtype_of(left)
