@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from ..analysis.captures import captures
-from ..analysis.chains import far_reaching
+from ..analysis.chains import MOST, far_reaching
 from ..autodiff.gradient import Gradient
 from ..ir.graph import Graph
 from ..ir.node import Node, Value
@@ -15,11 +15,14 @@ from ..ops.meta import Abstract, join
 from ..ops.registry import OPS
 from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..shapes.propagate import UNKNOWN, Joining, ShapeError, propagate_shapes
-from .policy import Holding, Predicate, is_repeatable
+from .policy import Holding, Predicate, is_light, is_repeatable
 from .storage import Storages, may_hold_memory
 
 SAVE, RECOMPUTE = "gs::save", "gs::recompute"
 """What the source says of a value."""
+MOST_READ = 4
+"""Tensors that a value is computed again from where no op of the library stands between kernels, so that these are few
+and read what they are made of anyway; `MOST` else."""
 _EQUALITIES = frozenset(("aten::eq.Tensor", "aten::ne.Tensor"))
 _IN_ANY_ORDER = frozenset(("amax", "amin", "max", "min", "argmax", "argmin", "any", "all"))
 
@@ -161,7 +164,8 @@ class Problem:
         """What would read many tensors again, where what runs again is nowhere in memory."""
         if not self.in_registers or self.known is None:
             return set()
-        return far_reaching(self.nodes, self.known, lambda node: is_repeatable(node) and self._is_light(node))
+        most = MOST_READ if all(map(is_light, self.nodes)) else MOST
+        return far_reaching(self.nodes, self.known, lambda n: is_repeatable(n) and self._is_light(n), most=most)
 
     def may_save(self, value: Value) -> bool:
         """Whether a value may be kept: not against the source's word, if it can be computed again at all."""

@@ -21,7 +21,7 @@ from ..ops.scalar import PRIMITIVES
 from .limits import LIMITS, Limits
 from .order import DRAWING
 from .phases import is_read_once, online_sums
-from .pressure import accumulated_words, bytes_fetched, loaded_words, words_alive
+from .pressure import accumulated_words, bytes_fetched, loaded_words, words_alive, words_held
 from .row_parts import parts_of_rows
 from .schedule import MAX_GRID_Y, WARP, Flat, LoopedRow, Row, Schedule, Serial, Tiled
 from .strides import axes_across, extent, next_power, power_of_four, side_by_side
@@ -95,6 +95,8 @@ def _is_crowded(kernel: Kernel, columns: int, each: int, limits: Limits) -> bool
     if kernel.with_role("serial"):
         is_shared = not _is_beyond_shared(kernel, next_power(columns), limits)
         return not is_shared and max(words, loaded_words(kernel, widened=True)) * each > limits.held_registers
+    if words_held(kernel) * each > limits.held_registers:
+        return True
     most = limits.crowded if words * each <= limits.held_registers else limits.crowded_halves
     return _work(kernel, limits) > most
 

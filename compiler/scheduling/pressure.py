@@ -31,10 +31,21 @@ def words_alive(kernel: Kernel, *, at_least: bool = False, each: int = 0, widene
     where each of them has it in the same thread, which has so many points, `each`, if that is said, and one word of a
     value at least. Halves are a word each if they are `widened` when they are loaded.
     """
+    shares = _shares(kernel) if at_least else {}
+    waiting = _waiting(kernel, _words(kernel, shares, 1 / each if each else 0, widened=widened))
+    return max(waiting, _loaded_first(kernel, _words(kernel, shares, widened=widened)), 1)
+
+
+def words_held(kernel: Kernel) -> float:
+    """32-bit words of one point's values that wait for others, halves widened, beside what comes to the first reduction
+    from memory."""
+    return _waiting(kernel, _words(kernel, {}, widened=True))
+
+
+def _waiting(kernel: Kernel, words: Mapping[str, float]) -> float:
+    """The most 32-bit words that wait at once, of values that take so many, with what is carried from row to row."""
     tile = _tile(kernel)
     carried = _carried(kernel)
-    shares = _shares(kernel) if at_least else {}
-    words = _words(kernel, shares, 1 / each if each else 0, widened=widened)
     used = [used_names(statement) for statement in kernel.body]
     ignored = carried | _used_up(kernel.body, used)
     last_use = {name: position for position, names in enumerate(used) for name in names}
@@ -50,9 +61,7 @@ def words_alive(kernel: Kernel, *, at_least: bool = False, each: int = 0, widene
             most = max(most, sum(alive.values()) + drawing)
         if isinstance(statement, Definition) and statement.axes & tile and statement.name in waited_for:
             alive[statement.name] = words[statement.name]
-    return max(
-        most + sum(words[name] for name in carried), _loaded_first(kernel, _words(kernel, shares, widened=widened)), 1
-    )
+    return most + sum(words[name] for name in carried)
 
 
 def _loaded_first(kernel: Kernel, words: Mapping[str, float]) -> float:

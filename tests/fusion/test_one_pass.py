@@ -152,6 +152,24 @@ def test_the_largest_groups_that_a_program_holds_are_one_pass() -> None:
     assert len(listing.backward) == 2 and moved <= 1.1 * listing.least_bytes[1]
 
 
+def test_elements_are_stored_by_the_kernel_that_adds_them_up() -> None:
+    """Not by a later one, which would read for it what these follow from once more."""
+    source = "def f(q, k):\n    e = torch.exp(k)\n    return q * e.sum(1, keepdim=True), e\n"
+    listing = gs.CompilationUnit(source).f.kernels(*[np.zeros((16, 1024, 64), np.float32)] * 2)
+    moved = sum(info.bytes_read + info.bytes_written for info in listing.forward)
+    assert moved <= 1.02 * listing.least_bytes[0]
+
+
+def test_what_follows_from_three_tensors_is_computed_again() -> None:
+    """Where it is not needed again behind an op of the library: then it is in memory, once."""
+    text = "torch.minimum(ratio * gain, torch.clamp(ratio, 0.8, 1.2) * gain).mean()"
+    source = f"def f(new, old, gain):\n    ratio = torch.exp(new - old)\n    return {text}\n"
+    listing = gs.CompilationUnit(source).f.kernels(*[np.zeros(1 << 16, np.float32)] * 3)
+    assert listing.saved_bytes == 0
+    (info,) = listing.backward
+    assert info.bytes_read + info.bytes_written == 6 * 4 * (1 << 16) + 4
+
+
 @pytest.mark.parametrize(("shape", "dim"), [((8, 2, 40, 256), 0), ((64, 5, 300), 1)])
 def test_rows_that_are_weighed_by_what_they_give_are_read_once(shape: tuple[int, ...], dim: int) -> None:
     rows, query = np.zeros(shape, np.float32), np.zeros(shape[-1], np.float32)

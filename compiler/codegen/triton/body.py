@@ -108,10 +108,16 @@ class TritonBody(TritonExpressions):
         return max((self._parts.part_of.get(name, 0) for name in used_names(statement)), default=0)
 
     def _always(self, number: int) -> str:
-        """What holds at each launch, and another for each number, though no compiler can know it."""
-        sizes = passed_sizes(self.kernel)
-        names = [name for name in sizes if name not in self.layout.loop.names] if self.layout.loop else []
-        return f"{size_parameter([*sizes, *names][-1])} > -{number}"
+        """What holds in each turn, and another for each number, though no compiler can know it.
+
+        Without the turn in it all of them are found before the loop, and on AMD's devices kept, two scalar registers
+        each.
+        """
+        loop, sizes = self.layout.loop, passed_sizes(self.kernel)
+        assert loop is not None
+        names = [name for name in sizes if name not in loop.names]
+        turn = "start" if loop.is_vector else self._positions[loop.name]
+        return f"{size_parameter([*sizes, *names][-1])} - {turn} > -{number}"
 
     def _begin(self, statements: Sequence[Statement], scope: OpenLines) -> None:
         self.scope = scope

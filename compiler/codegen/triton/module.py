@@ -76,6 +76,8 @@ REGISTERS = 65_536
 MAX_REGISTERS = 255
 """Of a thread."""
 _NVIDIA_OPTIONS = ("maxnreg", "enable_reflect_ftz")
+PORTABLE_WARPS = 8
+"""Warps at most of a program on devices of which little is known but that their warps are larger."""
 
 _KEEPING = frozenset(
     ("copysign", "exp", "fast_dividef", "isinf", "isnan", "log", "log10", "log2", "nearbyint", "signbit", "trunc")
@@ -142,8 +144,12 @@ def compile_options(text: str) -> dict[str, bool]:
 
 
 def portable_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a launch that devices which are not NVIDIA's know, and the interpreter."""
-    return {name: given for name, given in options.items() if name not in _NVIDIA_OPTIONS}
+    """The options of a launch that devices which are not NVIDIA's know, and the interpreter.
+
+    A warp of AMD's has twice the threads: of the most that there may be, each would have half the registers.
+    """
+    known = {name: given for name, given in options.items() if name not in _NVIDIA_OPTIONS}
+    return {**known, "num_warps": min(known["num_warps"], PORTABLE_WARPS)} if "num_warps" in known else known
 
 
 def divisible_sizes(kernel: Kernel) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from math import prod
 from typing import Any
 
 from ....lang.light_dataclasses import dataclass, field
@@ -378,19 +379,25 @@ class Group(IterationSpace):
             else operand
         )
 
-    def try_store(self, value: Value, name: str, offset: ElementPlace | None = None) -> bool:
-        """Store a tensor here, in the buffer `name`, at an offset from its beginning; False where that cannot be."""
+    def try_store(self, value: Value, name: str, offset: ElementPlace | None = None, *, may_read: bool = True) -> bool:
+        """Store a tensor here, in the buffer `name`, at an offset from its beginning; False where that cannot be, or
+        unless it `may_read`, would read for it another tensor that is as large."""
         held, shape = self.held.get(value), self.known[value].shape
         places = [held.place] if held is not None else list(self.places(shape))
         if not places:
             reshaped = self.reshaped(shape)
             places = [reshaped] if reshaped is not None else []
-        if any(self._attempt(lambda: self._store(value, name, place, offset)) for place in places):  # noqa: B023
+        most = None if may_read else self.known[value].numel
+
+        def stored(place: ElementPlace, *, is_turned: bool = False) -> bool:
+            return self._attempt(lambda: self._store(value, name, place, offset), is_turned, most)
+
+        if any(map(stored, places)):
             return True
         if held is not None:
             return False
         for place in dict.fromkeys(self.turned(value)):
-            if self._attempt(lambda: self._store(value, name, place, offset), is_turned=True):  # noqa: B023
+            if stored(place, is_turned=True):
                 self.orders_found[shape] = place
                 return True
         return False
@@ -412,7 +419,8 @@ class Group(IterationSpace):
             self.stored[value] = name
         self._remember(value.node.span)
 
-    def _attempt(self, act: Any, is_turned: bool = False) -> bool:
+    def _attempt(self, act: Any, is_turned: bool = False, most: int | None = None) -> bool:
+        """Whether what is done fits here, reading no tensor besides of so many elements, if that is said, as `most`."""
         mark = self.body.mark()
         before = (dict(self.buffers), dict(self.arguments), dict(self.parameters), dict(self.held), dict(self.sources))
         wanted, left = self.memory.mark(), self._enough - self._work
@@ -421,6 +429,12 @@ class Group(IterationSpace):
         try:
             act()
             if len(self.buffers) > len(before[0]) and not self.may_grow:
+                raise Incompatible
+            if most is not None and any(
+                prod(buffer.shape) >= most
+                for key, buffer in self.buffers.items()
+                if key not in before[0] and not buffer.is_output
+            ):
                 raise Incompatible
             if is_turned and not self._walks_alike(mark.statements):
                 raise Incompatible

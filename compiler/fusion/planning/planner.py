@@ -241,11 +241,18 @@ class Planner:
         after = self.memory.kept_until(value)
         groups = [group for group in self._steps.open_groups() if group.order >= after]
         # The first that has a statistic has it as it was computed.
-        for group in reversed(groups) if first or is_unrounded(value) else groups:
-            if group.try_store(value, name, offset):
-                return group
-            if self.memory.overgrown is not None:
-                return None
+        is_first = first or is_unrounded(value)
+        if is_first:
+            groups.reverse()
+        # One that reads nothing for it; else any.
+        for may_read in (True,) if is_first or len(groups) < 2 else (False, True):
+            for group in groups:
+                if group.try_store(value, name, offset, may_read=may_read):
+                    return group
+                if self.memory.overgrown is not None:
+                    if may_read:
+                        return None
+                    break
         group = self._steps.begin(self.known[value].shape)
         if group.try_store(value, name, offset):
             return group

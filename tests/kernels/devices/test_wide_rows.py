@@ -32,8 +32,13 @@ KERNELS = {
 }
 """Functions and their passes, and columns: a weight beside the row, three loops over it, two rows held, a row of one
 number, two rows walked, rows in parts beside two sums and one, two functions of each point."""
-HALVES = ("softcapped_cross_entropy_forward", "kl_divergence_forward", "total_variation_forward")
-"""The same of 32,768 columns of halves, of which two rows are walked."""
+HALVES = (
+    "softcapped_cross_entropy_forward",
+    "kl_divergence_forward",
+    "total_variation_forward",
+    "l2_norm_backward",
+)
+"""The same of 32,768 columns of halves, of which two rows are walked, the last time after a sum of their products."""
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -50,11 +55,17 @@ def test_nothing_spills(name: str) -> None:
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("name", HALVES)
 def test_nothing_of_halves_spills(name: str, dtype: Any) -> None:
-    function = name.removesuffix("_forward")
+    function, _, half = name.rpartition("_")
     unit = next(unit for unit in map(gs.load, sorted(FOLDER.glob("*.grad"))) if function in unit.functions)
     listing = unit[function].kernels(*(_zeros(given, dtype) for given in ARGUMENTS[function](512, 32_768)))
-    for info in listing.forward:
+    for info in listing.forward if half == "forward" else listing.backward:
         assert info.compile("sm_90").spills == 0, info.name
+
+
+def test_rows_in_many_parts_spill_nothing_on_a_device_of_wide_warps() -> None:
+    unit = next(unit for unit in map(gs.load, sorted(FOLDER.glob("*.grad"))) if "gated_rms_norm" in unit.functions)
+    first, _ = unit.gated_rms_norm.kernels(*map(_zeros, ARGUMENTS["gated_rms_norm"](512, 32_768))).backward
+    assert first.compile("gfx942").spills == 0
 
 
 @pytest.mark.parametrize(
