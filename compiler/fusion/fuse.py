@@ -54,6 +54,7 @@ from .rewrites.outer_variances import sum_variances_at_once
 from .rewrites.short_products import write_short_products
 from .rewrites.stacked_sums import spread_over_stacked_sums
 from .rewrites.streams import has_streams, take_streams_apart
+from .rewrites.sums_of_deviations import drop_sums_of_deviations
 from .rewrites.sums_of_parts import sum_parts
 from .rewrites.thin_products import thin_products
 from .rewrites.turn_back import turn_back
@@ -339,8 +340,10 @@ def _decomposed(
         _name_gradients(df, gradient, f)
     given = [outputs[i] for i in gradient.input_vjps]
     given += residuals_of(gradient, metas, outputs)
-    _to_parts(df, given, decompose, all_defined=all_defined)
-    return replace(gradient, f=f, df=df)
+    known_in_backward = _to_parts(df, given, decompose, all_defined=all_defined)
+    found = replace(gradient, f=f, df=df)
+    drop_sums_of_deviations(found, known, known_in_backward)
+    return found
 
 
 def _name_gradients(graph: Graph, gradient: Gradient, f: Graph) -> None:

@@ -213,6 +213,14 @@ def test_variances_of_columns_take_one_pass() -> None:
     assert moved("return x.var() + 0 * w.sum()", "x, w", (4096, 1024), (1,))[0] < 1.1
 
 
+def test_the_gradient_of_a_variance_of_columns_does_not_ask_for_the_sum_of_deviations() -> None:
+    """It is zero, whatever each column's are multiplied by."""
+    loss = f"{OF_COLUMNS}torch.relu(1 - torch.sqrt((centered * centered).mean(0) + 1e-4)).mean() + (x * x).mean()"
+    assert moved(loss, "x", (4096, 512))[1] < 1.05
+    weighed = f"{OF_COLUMNS}(centered * centered * w).sum()"
+    assert moved(weighed, "x, w", (4096, 512), (4096, 1))[1] > 1.3, "what rows are weighed by is not the same along columns"
+
+
 @pytest.mark.parametrize("count", [1, 3, 40])
 @pytest.mark.parametrize("first", [0.0, 1e4, 60.0, -1e4, float("inf"), float("nan")])
 def test_variances_of_columns_keep_their_digits(first: float, count: int) -> None:

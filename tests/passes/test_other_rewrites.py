@@ -30,6 +30,7 @@ from gradscript.compiler.fusion.rewrites.outer_variances import sum_variances_at
 from gradscript.compiler.fusion.rewrites.short_products import write_short_products
 from gradscript.compiler.fusion.rewrites.stacked_sums import spread_over_stacked_sums
 from gradscript.compiler.fusion.rewrites.streams import take_streams_apart
+from gradscript.compiler.fusion.rewrites.sums_of_deviations import drop_sums_of_deviations
 from gradscript.compiler.fusion.rewrites.sums_of_parts import sum_parts
 from gradscript.compiler.fusion.rewrites.thin_products import thin_products
 from gradscript.compiler.fusion.rewrites.turn_back import turn_back
@@ -219,6 +220,16 @@ def test_example_of_both_halves() -> None:
     assert f"{made.f}{made.df}".replace("\n\n", "\n") == after
 
 
+def test_example_of_a_backward_and_what_its_forward_knows() -> None:
+    before, after = _example(drop_sums_of_deviations)
+    f, df = (parse_ir(f"graph{text}") for text in before.split("graph")[1:])
+    gradient = Gradient(f, df, 1, (0,), (0,), (), (1,), (True,))
+    rows, columns = _float(4, 3), _float(3)
+    assert drop_sums_of_deviations(gradient, propagate_shapes(f, [rows]), propagate_shapes(df, [columns, rows]))
+    eliminate_dead_code(df)
+    assert str(df) == after
+
+
 def test_example_of_captures() -> None:
     """What `df` takes is an input of f, an output that f needs not give, a temporary, a constant and a list."""
     before, after = _example(with_captures)
@@ -261,5 +272,6 @@ def test_what_changes_graphs_says_how() -> None:
     silent = {name for name, functions in shown.items() if not functions}
     assert {name for name in silent if not name.startswith((*BUILDERS, "compiler/passes/"))} == set()
     elsewhere = [functions for name, functions in shown.items() if not name.startswith("authoring/derive/")]
-    run = {told.__name__ for told, _ in REWRITES} | {with_wide_statistics.__name__, with_captures.__name__}
+    run = {told.__name__ for told, _ in REWRITES}
+    run |= {told.__name__ for told in (with_wide_statistics, drop_sums_of_deviations, with_captures)}
     assert set().union(*elsewhere) == run

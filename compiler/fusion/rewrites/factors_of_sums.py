@@ -12,7 +12,7 @@ So the gradient of a mean that goes through a variance is found beside that of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -74,7 +74,7 @@ def take_factors_out(graph: Graph, known: Mapping[Value, Any]) -> bool:
 def _is_rewritten(node: Node, reduction: Reduction, known: Mapping[Value, Any], late: AbstractSet[Value]) -> bool:
     """Have a sum take what follows from sums that wait for nothing, where that can be."""
     shape, dims = known[reduction.operand].shape, reduction.dims
-    order = _linear(reduction.operand, shape, dims, known, late)
+    order = linear_terms(reduction.operand, shape, dims, known, late.__contains__)
     if order is None:
         return False
     builder = Builder.in_front_of(node)
@@ -96,18 +96,18 @@ def _is_rewritten(node: Node, reduction: Reduction, known: Mapping[Value, Any], 
     return True
 
 
-def _linear(
-    whole: Value, shape: Shape, dims: Sequence[int], known: Mapping[Value, Any], late: AbstractSet[Value]
+def linear_terms(
+    whole: Value, shape: Shape, dims: Sequence[int], known: Mapping[Value, Any], is_made: Callable[[Value], bool]
 ) -> list[Value] | None:
     """The values from which one follows by sums and by factors that are the same along dimensions, each behind what it
-    is made of, down to those that wait for nothing; None where it does not follow so."""
+    is made of, down to those that are not to be looked into; None where it does not follow so."""
     pending, found = [whole], dict[Value, None]()
     count = 0
     while pending:
         value = pending.pop()
         found.pop(value, None)
         found[value] = None
-        if value not in late:
+        if not is_made(value):
             count += 1
         else:
             terms = _terms(value, shape, dims, known)

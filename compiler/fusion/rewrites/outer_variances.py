@@ -101,17 +101,25 @@ def _deviations(node: Node, known: Mapping[Value, Any], supports: Supported) -> 
     if squares is None or not is_of_all_rows(squares, known):
         return None
     deviation = _squared(squares.operand.node, known)
-    if deviation is None or deviation.node.kind != "aten::sub.Tensor" or known.get(deviation.node.inputs[2]) != 1:
+    mean_of = mean_of_deviation(deviation.node, known) if deviation is not None else None
+    if mean_of is None or mean_of.dims != squares.dims:
         return None
-    x, mean = deviation.node.inputs[:2]
+    x = mean_of.operand
+    return (x, squares) if _has_first(node, x, known, supports) else None
+
+
+def mean_of_deviation(node: Node, known: Mapping[Value, Any]) -> Reduction | None:
+    """The mean from which a node takes the deviations of what it is of; None for any other node."""
+    if node.kind != "aten::sub.Tensor" or known.get(node.inputs[2]) != 1:
+        return None
+    x, mean = node.inputs[:2]
     mean_of = reduction_of(mean.node, known) if mean.node.outputs else None
-    if mean_of is None or mean_of.operand is not x or mean_of.dims != squares.dims or mean_of.divisor is None:
+    if mean_of is None or mean_of.operand is not x or mean_of.divisor is None:
         return None
     # Where the mean has fewer dimensions, it goes along the last ones.
     place = [*range(known[x].rank)][known[x].rank - len(mean_of.kept) :]
-    if any(dim not in (None, own) for dim, own in zip(mean_of.kept, place, strict=True)):
-        return None
-    return (x, squares) if _has_first(node, x, known, supports) else None
+    is_along = all(dim in (None, own) for dim, own in zip(mean_of.kept, place, strict=True))
+    return mean_of if is_along else None
 
 
 def is_of_all_rows(reduction: Reduction, known: Mapping[Value, Any]) -> bool:
