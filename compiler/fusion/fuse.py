@@ -39,7 +39,7 @@ from .planning.assemble import Split
 from .planning.planner import plan_program
 from .planning.reductions import reduction_of
 from .planning.roles import Supports
-from .planning.stacked import is_short_product
+from .planning.stacked import is_short_product, is_weighed
 from .planning.tiles import Tiles
 from .program import Passed, Program, Ref
 from .rebase import capture_bases
@@ -87,7 +87,7 @@ def held_in_tiles(graph: Graph, known: Mapping[Value, Any]) -> Callable[[Node], 
     found = {node.output: reduction_of(node, known) for node in graph.nodes if len(node.outputs) == 1}
     reductions = {value: reduction for value, reduction in found.items() if reduction is not None}
     tiles = Tiles(graph, reductions, known)
-    short = {value for value, reduction in reductions.items() if is_short_product(reduction, known)}
+    short = {value for value, found in reductions.items() if is_short_product(found, known) or is_weighed(found, known)}
     return lambda node: len(node.outputs) == 1 and (node.output in short or tiles.holds(node.output))
 
 

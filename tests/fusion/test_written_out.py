@@ -185,6 +185,26 @@ def test_what_else_is_asked_for_is_the_librarys(body: str) -> None:
     assert library_of(fused(of(f"return {body}", "x"), [draw(12, 12)]).forward) == ["aten::topk"]
 
 
+# --- streams that are weighed ---
+
+NORM = "y * torch.rsqrt((y * y).mean(-1, keepdim=True) + 1e-6)"
+WEIGHED = {
+    "summed": (f"y = (w[:, :, None] * x).sum(1)\n    return {NORM}", (4,)),
+    "added to a row": (f"y = z + (x * w[:, :, None]).sum(1)\n    return y, {NORM}", (2,)),
+    "by what each gives": (f"y = (torch.softmax((x * x).sum(-1), -1)[:, :, None] * x).sum(1)\n    return {NORM}", (4,)),
+}
+"""Of `x`, in so many streams: what is written out, where no tile holds rows that are weighed by what they give."""
+
+
+@pytest.mark.parametrize("name", WEIGHED)
+def test_streams_that_are_weighed_and_normalised_are_a_pass_each_way(name: str) -> None:
+    body, (count,) = WEIGHED[name]
+    names, shapes = "x, w, z", [(40, count, 48), (40, count), (40, 48)]
+    check_fused(of(body, names), [draw(*shape) for shape in shapes])
+    for columns in (1024, 4096):
+        assert max(moved(body, names, (512, count, columns), (512, count), (512, columns))) < 1.01
+
+
 # --- variances of columns ---
 
 OF_COLUMNS = "centered = x - x.mean(0)\n    return "
@@ -218,7 +238,9 @@ def test_the_gradient_of_a_variance_of_columns_does_not_ask_for_the_sum_of_devia
     loss = f"{OF_COLUMNS}torch.relu(1 - torch.sqrt((centered * centered).mean(0) + 1e-4)).mean() + (x * x).mean()"
     assert moved(loss, "x", (4096, 512))[1] < 1.05
     weighed = f"{OF_COLUMNS}(centered * centered * w).sum()"
-    assert moved(weighed, "x, w", (4096, 512), (4096, 1))[1] > 1.3, "what rows are weighed by is not the same along columns"
+    assert moved(weighed, "x, w", (4096, 512), (4096, 1))[1] > 1.3, (
+        "what rows are weighed by is not the same along columns"
+    )
 
 
 @pytest.mark.parametrize("count", [1, 3, 40])

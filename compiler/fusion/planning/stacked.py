@@ -10,6 +10,8 @@ besides would be in another. So it is with a short product of matrices of which 
     %2 : float32[n, 4, d] = aten::sum(%1, [1])
     %3 : float32[n, 1, d] = aten::slice(%2, 1, 0, 1)           each element of %4 adds up two sums of products
     %4 : float32[n, 4, d] = aten::sub(%2, %3)
+
+And so with streams that are weighed for each token, and whose sum is reduced along with what is added to it.
 """
 
 from __future__ import annotations
@@ -51,10 +53,11 @@ def part_by_part(
     size = known[reduction.operand].shape[dim]
     if type(size) is not int or size > MOST_STACKED:
         return reduction
-    is_written_out = _is_stacked(reduction.operand, dim, known, rules) or (
-        is_short_product(reduction, known)
-        and (_is_needed_elsewhere(value, known) or _is_reduced_in_turn(reduction, value, known))
-    )
+    is_written_out = _is_stacked(reduction.operand, dim, known, rules)
+    if is_short_product(reduction, known):
+        is_written_out |= _is_needed_elsewhere(value, known) or _is_reduced_in_turn(reduction, value, known)
+    elif is_short_sum(reduction, known):
+        is_written_out |= _is_reduced_in_turn(reduction, value, known) and not _waits_for_whole(reduction, known)
     return replace(reduction, dims=(), stacked=(dim,)) if is_written_out else reduction
 
 
@@ -70,6 +73,23 @@ def is_short_product(reduction: Reduction, known: Mapping[Value, Any]) -> bool:
     if type(shape[dim]) is not int or shape[dim] > MOST_STACKED or len(factors) != 2:
         return False
     return all(meta.shape != shape and meta.shape[dim] != 1 for meta in factors)
+
+
+def is_short_sum(reduction: Reduction, known: Mapping[Value, Any]) -> bool:
+    """Whether few elements are added up that lie far apart: of streams that are weighed for each token, say."""
+    shape = known[reduction.operand].shape
+    if reduction.combine != "sum" or len(reduction.dims) != 1:
+        return False
+    (dim,) = reduction.dims
+    last = max(d for d, size in enumerate(shape) if size != 1)
+    return type(shape[dim]) is int and shape[dim] <= MOST_STACKED and 0 < dim < last
+
+
+def is_weighed(reduction: Reduction, known: Mapping[Value, Any]) -> bool:
+    """Whether the few elements are products, whose factors the gradients of both need anyway."""
+    if reduction.operand.node.kind != "aten::mul.Tensor" or not is_short_sum(reduction, known):
+        return False
+    return _points_of_matrix(reduction, known) <= most_points(known[reduction.operand].dtype)
 
 
 def _is_needed_elsewhere(value: Value, known: Mapping[Value, Any]) -> bool:
@@ -105,9 +125,27 @@ def _is_reduced_in_turn(reduction: Reduction, value: Value, known: Mapping[Value
     return is_reduced
 
 
+def _waits_for_whole(reduction: Reduction, known: Mapping[Value, Any]) -> bool:
+    """Whether what is added up follows from a reduction of as many elements, so that a tile holds them all: of rows
+    that are weighed by what each gave."""
+    whole = known[reduction.operand].shape
+    pending, seen = [reduction.operand], {reduction.operand}
+    for found in pending:
+        inner = reduction_of(found.node, known)
+        if inner is not None and inner.dims and known[inner.operand].shape == whole:
+            return True
+        new = [v for v in found.node.inputs if v not in seen and isinstance(known.get(v), Meta)]
+        seen.update(new)
+        pending += new
+    return False
+
+
 def _points_of_matrix(reduction: Reduction, known: Mapping[Value, Any]) -> int:
     """Products that are there of each two matrices, padded as a tile is."""
     shape = known[reduction.operand].shape
+    if not is_short_product(reduction, known):
+        (dim,) = reduction.dims
+        return prod(map(next_power, shape[dim:]))
     factors = [known[v].shape for v in reduction.operand.node.inputs]
     alone = [size for d, size in enumerate(shape) if d in reduction.dims or any(f[d] != size for f in factors)]
     return prod(map(next_power, alone))

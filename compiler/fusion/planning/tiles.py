@@ -19,6 +19,7 @@ from ....lang.light_dataclasses import dataclass
 from ...ir.graph import Graph
 from ...ir.node import Value
 from ...ops.arguments import Shape
+from ...ops.meta import Meta
 from ...scheduling.choose import room_of_tile
 from ...types.dtypes import DType
 from ...types.open_sizes import is_open, next_power
@@ -28,6 +29,8 @@ MOST_WORDS = 16_384
 """Of 32 bits, of one value of a tile, padded: more are not held in registers."""
 LEAST_PROGRAMS = 32
 """That a tile leaves at least, unless its axes are reduced in turn."""
+MOST_STREAMS = 8
+"""Rows side by side of which one that is reduced before them may be held with all."""
 TURNS = 3
 """Reductions one after the other, each over other axes than the one before, for which one program may do it all."""
 ReducedDims: TypeAlias = frozenset[int]
@@ -90,7 +93,38 @@ class Tiles:
                     return tile
         same = {value: frozenset(reduced[value].dims) for value, found in family.items() if found == shape}
         same |= self._of_what_is_left(shape, same)
-        return self._held(shape, same) if len(set(same.values())) > 1 else None
+        held = self._held(shape, same) if len(set(same.values())) > 1 else None
+        return held or self._of_streams(shape)
+
+    def _of_streams(self, shape: Shape) -> Tile | None:
+        """The tile of a few rows that lie side by side, where what they are reduced to follows from one row that is
+        reduced before: that of a gradient which each of several streams is multiplied by."""
+        reduced = {value: r for value, r in self._reductions.items() if r.dims}
+        for wide in reduced.values():
+            space = self._shape(wide)
+            d = wide.dims[0] - 1
+            if d < 1 or wide.dims != tuple(range(d + 1, len(space))) or not _is_few(space[d]):
+                continue
+            narrow = {(*space[:d], *space[d + 1 :]), (*space[:d], 1, *space[d + 1 :])}
+            if shape != space and shape not in narrow:
+                continue
+            tile = Tile(space, frozenset(range(d, len(space))))
+            fits = _points(space, tile.dims) <= most_points(self._known[wide.operand].dtype)
+            if fits and _others(space, tile.dims) >= LEAST_PROGRAMS and self._waits(wide, narrow, reduced):
+                return tile
+        return None
+
+    def _waits(self, wide: Reduction, narrow: Set[Shape], reduced: Mapping[Value, Reduction]) -> bool:
+        """Whether what is reduced follows from a row that is reduced along the same dimensions."""
+        pending, seen = [wide.operand], {wide.operand}
+        for found in pending:
+            row = reduced.get(found)
+            if row is not None and self._shape(row) in narrow and len(self._shape(row)) - row.dims[0] == len(wide.dims):
+                return True
+            new = [v for v in found.node.inputs if v not in seen and isinstance(self._known.get(v), Meta)]
+            seen.update(new)
+            pending += new
+        return False
 
     def _shape(self, reduction: Reduction) -> Shape:
         shape: Shape = self._known[reduction.operand].shape
@@ -166,6 +200,10 @@ class Tiles:
                 elif turns:
                     last[value] = (turns, dims)
         return False
+
+
+def _is_few(size: int) -> bool:
+    return type(size) is int and 1 < size <= MOST_STREAMS
 
 
 def most_points(dtype: DType) -> int:
