@@ -88,8 +88,10 @@ def with_operands(statement: Statement, names: Mapping[str, Operand]) -> Stateme
             statement = replace(statement, operand=of(statement.operand))
         case Uniform():
             statement = replace(statement, seed=of(statement.seed))
-    renamed = {old: value(new) for old, new in names.items() if isinstance(new, str)}
-    if not any(name in renamed for index in indices(statement) for name in index.values):
+    # Of the names of a whole body few stand in an index.
+    used = {name for index in indices(statement) for name in index.values}
+    renamed = {old: value(new) for old in used if isinstance(new := names.get(old), str)}
+    if not renamed:
         return statement
     return with_indices(
         statement,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from gradscript.compiler.kernel_ir.index import Index, axis, constant
+from gradscript.compiler.kernel_ir.index import Index, axis, constant, value
 from gradscript.compiler.kernel_ir.interpret import run_kernel
-from gradscript.compiler.kernel_ir.kernel import Kernel
+from gradscript.compiler.kernel_ir.kernel import Kernel, Load, Operand
 from gradscript.compiler.kernel_ir.parser import KernelSyntaxError, parse_kernel
 from gradscript.compiler.kernel_ir.printer import print_kernel
+from gradscript.compiler.kernel_ir.statements import with_operands
 from gradscript.compiler.kernel_ir.verifier import InvalidKernel, verify_kernel
 from gradscript.compiler.types.dtypes import BOOL, FLOAT16, FLOAT32, INT64
 from gradscript.lang.light_dataclasses import replace
@@ -167,3 +170,17 @@ def test_buffers_know_their_bytes() -> None:
     assert kernel.buffer("x").is_contiguous is False and kernel.buffer("out").dtype == FLOAT16
     expanded = replace(kernel.buffer("x"), strides=(0, 1))
     assert expanded.nbytes == 24 and (FLOAT32, INT64, BOOL)[0] == expanded.dtype
+
+
+class _Unread(dict[str, Operand]):
+    """Names of a whole body: to go through them for each statement would take time with the square of its length."""
+
+    def items(self) -> Any:
+        raise AssertionError("all names were looked at")
+
+
+def test_operands_are_replaced_by_looking_at_those_of_a_statement() -> None:
+    load = Load("y", FLOAT32, frozenset("i"), "x", axis("i") + value("a"))
+    found = with_operands(load, _Unread(a="b", c="d"))
+    assert isinstance(found, Load)
+    assert found.index == axis("i") + value("b")
