@@ -17,6 +17,8 @@ from .reductions import pick
 from .shapes import reduced
 
 _R = Trait.REDUCTION
+_FEW_OF = 16
+"""Of so many numbers at least one is found without all being sorted."""
 _PAIR = "-> (Tensor values, Tensor indices)"
 
 
@@ -27,6 +29,23 @@ def order_of(array: Array, axis: int, descending: bool = False) -> Array:
         return np.argsort(wide, axis, kind="stable")
     backwards = np.argsort(np.flip(wide, axis), axis, kind="stable")
     return array.shape[axis] - 1 - np.flip(backwards, axis)
+
+
+def _first_of_order(array: Array, axis: int, k: int, descending: bool) -> Array:
+    """The first k of these indices: of a long row, sorted are those alone that it has up to its k-th number."""
+    n = array.shape[axis]
+    rows = np.moveaxis(widen(array), axis, -1)
+    if not 0 < k <= n // _FEW_OF or (rows != rows).any():
+        return np.take(order_of(array, axis, descending), np.arange(k), axis)
+    place = n - k if descending else k - 1
+    last = np.partition(rows, place, -1)[..., place, None]
+    chosen, equal = rows > last if descending else rows < last, rows == last
+    room = k - np.count_nonzero(chosen, -1, keepdims=True)
+    if (np.count_nonzero(equal, -1, keepdims=True) > room).any():
+        equal &= np.cumsum(equal, -1) <= room
+    places = np.nonzero(chosen | equal)[-1].reshape(*rows.shape[:-1], k)
+    order = order_of(np.take_along_axis(rows, places, -1), rows.ndim - 1, descending)
+    return np.moveaxis(np.take_along_axis(places, order, -1), -1, axis)
 
 
 def sort(self: Array, dim: int = -1, descending: bool = False) -> tuple[Array, Array]:
@@ -54,7 +73,7 @@ def _topk(self: Array, k: int, dim: int, largest: bool, sorted: bool) -> tuple[A
     refuse_bools("topk", self)
     if not 0 <= k <= whole.shape[axis]:
         raise RuntimeError(f"selected index k out of range: k={k}, dimension {axis} of shape {self.shape}")
-    index = np.take(order_of(whole, axis, largest), np.arange(k), axis)
+    index = _first_of_order(whole, axis, k, largest)
     values = np.take_along_axis(whole, index, axis)
     return (values, index) if self.ndim or k == 0 else (values.reshape(()), index.reshape(()))
 
@@ -68,7 +87,7 @@ def _kthvalue(self: Array, k: int, dim: int, keepdim: bool) -> tuple[Array, Arra
     whole, axis = at_least_1d(self), wrap_dim(dim, self.ndim)
     if not 1 <= k <= whole.shape[axis]:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}: k={k}")
-    index = np.take(order_of(whole, axis), [k - 1], axis)
+    index = np.take(_first_of_order(whole, axis, k, descending=False), [k - 1], axis)
     return pick(self, dim, index, keepdim)
 
 
