@@ -77,7 +77,7 @@ class CExpressions:
         self._beside = ""
         """The axis of the loop whose points are computed side by side."""
         self._guarded: set[tuple[str, object]] = set()
-        self.apart: dict[str, str] = {}
+        self.alone: dict[str, str] = {}
         """What is read by conditions, and pointers of their own for more of it, by name, with the buffer."""
         self._drawn: dict[str, str] = {}
         """Elements of random numbers that are made before a loop."""
@@ -290,8 +290,8 @@ class CExpressions:
         if key not in self._guarded:
             self._guarded.add(key)
             return self._passed[load.buffer]
-        name = self.names.take(f"{self._passed[load.buffer]}_apart")
-        self.apart[name] = load.buffer
+        name = self.names.take(f"{self._passed[load.buffer]}_alone")
+        self.alone[name] = load.buffer
         return name
 
     def _told(self, statement: Definition) -> list[str]:

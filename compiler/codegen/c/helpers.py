@@ -118,9 +118,9 @@ _PLAIN: dict[str, str] = {
             return is_often && (uintptr_t)from % 64 ? __builtin_memcpy(line, from, bytes) : from;
         }
         """,
-    "gs_apart": """
+    "gs_noalias": """
         /* An array of which gcc does not suppose that to fill it changes others: else it keeps sums in memory. */
-        INLINE void *gs_apart(void *room)
+        INLINE void *gs_noalias(void *room)
         {
             __asm__("" : "+r"(room));
             return __builtin_assume_aligned(room, 64);

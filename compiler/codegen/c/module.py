@@ -186,7 +186,7 @@ class _Function:
         traffic = self.body.traffic
         rest = [
             *self._numbers(),
-            *self._apart(),
+            *self._alone(),
             *arrays,
             *traffic.declared(),
             *([f"int {outside} = 0;"] if outside else []),
@@ -197,7 +197,7 @@ class _Function:
         helpers = {**self.body.helpers, **self.positions.helpers, **traffic.helpers, **self.body.gathers.helpers}
         if any(p.block for p in self.schedule.programs):
             helpers["gs_least"] = None
-        helpers |= dict.fromkeys(name for name in ("gs_aligned", "gs_apart") if f"{name}(" in text)
+        helpers |= dict.fromkeys(name for name in ("gs_aligned", "gs_noalias") if f"{name}(" in text)
         return CFunction(
             self.name,
             text,
@@ -244,13 +244,13 @@ class _Function:
             lines.append(f"{constant}{type} *{alone}{pointer} = {place};")
         return lines
 
-    def _apart(self) -> list[str]:
-        if self.body.apart:
+    def _alone(self) -> list[str]:
+        if self.body.alone:
             self.body.helpers["gs_alone"] = None
         types = {b.name: STORED[b.dtype] for b in self.kernel.buffers}
         return [
             f"const {types[buffer]} *const {name} = gs_alone({self.passed[buffer]});"
-            for name, buffer in self.body.apart.items()
+            for name, buffer in self.body.alone.items()
         ]
 
     def _sizes(self, lines: Sequence[str]) -> list[str]:
@@ -272,16 +272,16 @@ class _Function:
         """Arrays on the stack, and those that are too large for it in scratch memory; bytes of that."""
         lines: list[str] = []
         on_stack = scratch = 0
-        is_apart = self.body.has_lanes
+        is_unaliased = self.body.has_lanes
         for name, dtype, points, text in self.body.arrays:
             count = _room(points)
             size = -(-count * (4 if dtype.is_half else dtype.itemsize) // ALIGNMENT) * ALIGNMENT
             type = KEPT[dtype]
             if on_stack + size <= STACK:
                 on_stack += size
-                room = self.names.take(f"{name}_room") if is_apart else name
+                room = self.names.take(f"{name}_room") if is_unaliased else name
                 lines.append(f"{type} {room}[{text or count}] __attribute__((aligned({ALIGNMENT})));")
-                lines += [f"{type} *restrict {name} = gs_apart({room});"] if is_apart else []
+                lines += [f"{type} *restrict {name} = gs_noalias({room});"] if is_unaliased else []
             else:
                 lines.append(f"{type} *restrict {name} = ({type} *)((char *)scratch + {scratch});")
                 scratch += size

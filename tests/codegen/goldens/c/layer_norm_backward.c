@@ -17,9 +17,9 @@ int layer_norm_backward_partial(
     const int64_t size_r = sizes[1];
     const int64_t size_i = sizes[2];
     float grad_b_room[768] __attribute__((aligned(64)));
-    float *restrict grad_b = gs_apart(grad_b_room);
+    float *restrict grad_b = gs_noalias(grad_b_room);
     float grad_w_room[768] __attribute__((aligned(64)));
-    float *restrict grad_w = gs_apart(grad_w_room);
+    float *restrict grad_w = gs_noalias(grad_w_room);
     const bool is_large = GS_STREAMS && 3072 * size_c * size_r >= 4194304 && (uintptr_t)grad_x_ptr % 64 == 0;
     for (int64_t c = begin; c < end; ++c) {
         for (int64_t k = 0; k < 768; ++k) grad_b[k] = 0.0f;

@@ -16,9 +16,9 @@ int layer_norm_backward_partial(
     const int64_t size_r = sizes[1];
     const int64_t size_i = sizes[2];
     float grad_b_room[64] __attribute__((aligned(64)));
-    float *restrict grad_b = gs_apart(grad_b_room);
+    float *restrict grad_b = gs_noalias(grad_b_room);
     float grad_w_room[64] __attribute__((aligned(64)));
-    float *restrict grad_w = gs_apart(grad_w_room);
+    float *restrict grad_w = gs_noalias(grad_w_room);
     for (int64_t c = begin; c < end; ++c) {
         for (int64_t k = 0; k < 64; ++k) grad_b[k] = 0.0f;
         for (int64_t k = 0; k < 64; ++k) grad_w[k] = 0.0f;

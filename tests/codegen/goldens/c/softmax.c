@@ -7,7 +7,7 @@ int softmax(
     const gs_float16 *restrict x_ptr = buffers[0];
     gs_float16 *restrict result_ptr = buffers[1];
     float numerators_room[1000] __attribute__((aligned(64)));
-    float *restrict numerators = gs_apart(numerators_room);
+    float *restrict numerators = gs_noalias(numerators_room);
     for (int64_t i = begin; i < end; ++i) {
         const int64_t i_next = i + 1;
         gs_fetch(x_ptr + 1000 * i_next, 2000);
