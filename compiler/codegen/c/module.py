@@ -38,10 +38,10 @@ from ...types.dtypes import Number
 from ...types.open_sizes import is_open
 from ..naming import Names
 from ..text import Unsupported
+from .aligned import read_by_each_row
 from .body import INDENT, CBody
 from .functions import function_texts, of_math_h
 from .helpers import HALVES, PRELUDE, mentioned, needs_halves, text_of
-from .lines import read_by_each_row
 from .math import IN_STAGES
 from .positions import CPositions
 from .primitives import KEPT, STORED, TYPES, supports

@@ -1,4 +1,4 @@
-"""Memory that begins with a line of it: operands that each row reads again, and arrays that loops fill.
+"""Operands that each row reads again, where no line of memory begins with them: a copy that one begins with.
 
     float weight_line[1024] __attribute__((aligned(64)));
     const float *restrict weight_ptr = gs_aligned(buffers[1], weight_line, 4096, end - begin > 2);
