@@ -18,7 +18,6 @@ from ..scanning.tokens import Token
 from ..scanning.type_comments import TypeComments
 from ..source import Source, Span
 from .literals import PAST_INT, BadLiteralError, content, literal_number, string
-from .loop_else import with_else
 
 
 class TreeBuilder:
@@ -225,7 +224,11 @@ class TreeBuilder:
     def with_else(self, loop: ast.For | ast.While, c: list[Any]) -> list[ast.Stmt]:
         token = c[2]
         # One that stands in for a header that did not parse has no place.
-        return [loop] if token.start == token.end else with_else(loop, tuple(c[4]), self.span(token))
+        if token.start == token.end:
+            return [loop]
+        from .loop_else import with_else
+
+        return with_else(loop, tuple(c[4]), self.span(token))
 
     def with_block(self, c: list[Any], start: int, end: int) -> ast.With:
         contexts, span = c[0]

@@ -180,7 +180,7 @@ def test_as_python(text: str, calls: list[tuple[Any, ...]], tmp_path: Path) -> N
         ("del y\n    return x", "E205", "'y'"),
         ("del x[0]\n    return x", "E102", "only names and elements of lists are deleted"),
         ("y = [1, 2]\n    del y[::2]\n    return x", "E102", "deleting a slice of a list with a step"),
-        ("return sorted(x, key=1)", "E203", "sorted() does not take"),
+        ("return sorted(x, key=1)", "E204", "this expression is not a function"),
         ("return [(1, x)].index((1, 'a'))", "E203", "method 'index' does not take"),
         ("return list(1)", "E203", "list() does not take"),
     ],

@@ -45,6 +45,8 @@ def example_of_backward(halves: Halves, values: Sequence[Any]) -> list[Any]:
     """The abstract values of what the backward takes where the forward took these, all gradients wanted."""
     known = propagate_shapes(halves.differentiated.gradient.f, values)
     outputs = [known.get(value, UNKNOWN) for value in halves.differentiated.gradient.f.outputs]
+    # No rule speaks of gradients in lists.
+    outputs = [UNKNOWN if isinstance(output, list | tuple) else output for output in outputs]
     vjps = [outputs[i] if i < halves.num_real and has_gradient(outputs[i]) else None for i in halves.vjps]
     taken = [values[i] for i in halves.exchange.needed]
     kept = [outputs[i] for i in halves.exchange.kept]
