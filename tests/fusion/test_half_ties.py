@@ -44,3 +44,15 @@ def test_the_elements_are_torchs(result: str, dtype: torch.dtype) -> None:
     for mine, theirs in zip(found, wanted, strict=True):
         assert torch.equal(mine != 0, theirs != 0)
         torch.testing.assert_close(mine, theirs, rtol=2e-2, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("sign", ["==", "!="])
+@pytest.mark.parametrize("other", [torch.float64, torch.float32, torch.bfloat16, torch.int64])
+def test_equality_of_a_half_and_another_dtype(other: torch.dtype, sign: str) -> None:
+    function = gs.CompilationUnit(f"def f(x, y):\n    return (x {sign} y, y * 0.5 {sign} x)\n").f
+    x, y = torch.tensor([1.0, 2.0, 0.1, 3.0]).half(), torch.tensor([1.0, 4.0, 0.1, 6.0]).to(other)
+    with gs.settings.backend("c"):
+        found = function(x, y)
+    wanted = (x == y, y * 0.5 == x) if sign == "==" else (x != y, y * 0.5 != x)
+    assert all(map(torch.equal, found, wanted))

@@ -129,7 +129,7 @@ def pointwise_element(group: Elements, node: Node, which: int, place: ElementPla
         if step.op == PARAMETER:
             dtype = BOOL if step.kind == "bool" else compute
             operand = yield _argument(group, node.inputs[step.value], dtype, place, guards)
-            made.append(_as_stored(group, node, node.inputs[step.value], operand))
+            made.append(_as_stored(group, node, node.inputs[step.value], operand, dtype))
         elif step.op == CONSTANT:
             made.append(_literal(body, step.value, compute))
         elif step.op in LIMITS:
@@ -142,7 +142,7 @@ def pointwise_element(group: Elements, node: Node, which: int, place: ElementPla
     return as_dtype(group, made[-1], compute if special.steps[-1].kind == "number" else BOOL, result)
 
 
-def _as_stored(group: Elements, node: Node, value: Value, operand: Operand) -> Operand:
+def _as_stored(group: Elements, node: Node, value: Value, operand: Operand, dtype: DType) -> Operand:
     """What is asked whether it is equal to another, as memory has it: among halves as kernels compute them, in float32,
     the median of rounded ones need not be."""
     op, found = OPS.of(node.schema), group.known.get(value)
@@ -150,7 +150,7 @@ def _as_stored(group: Elements, node: Node, value: Value, operand: Operand) -> O
         return operand
     if isinstance(operand, KernelConstant):
         return operand
-    return group.body.cast(group.body.cast(operand, found.dtype), register_dtype(found.dtype))
+    return group.body.cast(group.body.cast(operand, found.dtype), dtype)
 
 
 def _primitive(body: Body, hint: str, name: str, dtype: DType, operands: Sequence[Operand], result: DType) -> Operand:
