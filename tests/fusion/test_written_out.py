@@ -300,3 +300,16 @@ def test_exponentials_of_columns_are_one_pass(body: str, most: float, dtype: Any
 def test_columns_that_programs_take_whole_are_not_cut() -> None:
     listing = of("return torch.softmax(x, 0)", "x").kernels(np.zeros((4096, 1024), np.float32))
     assert len(listing.forward) == 1
+
+
+@pytest.mark.parametrize("found", [float("inf"), float("nan")])
+def test_a_column_whose_deviations_are_no_numbers_has_no_gradient_that_is_one(found: float) -> None:
+    text = "def f(x, w):\n    d = x - x.mean(0)\n    return ((d * d).sum(0) * w).sum()\n"
+    function = gs.CompilationUnit(text).f
+    x = np.random.default_rng(5).standard_normal((70, 20))
+    x[3, 2] = found
+    with gs.settings.backend("c"):
+        _, pullback = gs.vjp(function, x, np.ones(20))
+        gradient = pullback(1.0)[0]
+    assert np.isnan(gradient[:, 2]).all()
+    assert np.isfinite(np.delete(gradient, 2, 1)).all()

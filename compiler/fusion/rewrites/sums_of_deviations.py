@@ -3,9 +3,11 @@ same along it.
 
     %m = mean of %x over the rows                              in the forward
     %d = %x - %m
-    %t = sum of (%g * %d + %g * %d) over the rows    →    %t = 0      in the backward, for one %g of each column
+    %t = sum of (%g * %d + %g * %d) over the rows              in the backward, for one %g of each column
+         →    %t = 0 * (%g * %d + %g * %d) of the first row
 
-So of the gradient of a variance nothing goes through the mean, and no pass over memory has to find that out. A backward
+So of the gradient of a variance nothing goes through the mean, and no pass over memory has to find that out. Where a
+number is infinite or none, every deviation of its column is, and so is what takes the place of their sum. A backward
 takes the deviations, and only its forward knows what they are.
 """
 
@@ -50,13 +52,17 @@ def drop_sums_of_deviations(
           return (%5)
     After:
         graph df(%g : Tensor, %d : Tensor):
-          %1 : List[int] = prim::Constant[value=[3]]()
-          %2 : int = prim::Constant[value=6]()
-          %3 : None = prim::Constant[value=None]()
-          %4 : None = prim::Constant[value=None]()
-          %5 : None = prim::Constant[value=None]()
-          %6 : Tensor = aten::zeros(%1, %2, %3, %4, %5)
-          return (%6)
+          %1 : Tensor = aten::mul.Tensor(%d, %g)
+          %2 : int = prim::Constant[value=0]()
+          %3 : int = prim::Constant[value=0]()
+          %4 : int = prim::Constant[value=1]()
+          %5 : int = prim::Constant[value=1]()
+          %6 : Tensor = aten::slice.Tensor(%1, %2, %3, %4, %5)
+          %7 : List[int] = prim::Constant[value=[3]]()
+          %8 : Tensor = aten::reshape(%6, %7)
+          %9 : int = prim::Constant[value=0]()
+          %10 : Tensor = aten::mul.Scalar(%8, %9)
+          return (%10)
     """
     outputs = gradient.f.outputs
     taken = gradient.df.inputs[len(gradient.input_vjps) + len(gradient.captured_inputs) :]
@@ -71,7 +77,10 @@ def drop_sums_of_deviations(
         reduction = reduction_of(node, known_in_backward)
         if reduction is not None and _is_of_deviations(reduction, deviations, known_in_backward):
             meta: Meta = known_in_backward[node.output]
-            zeros = Builder.in_front_of(node).op("aten::zeros", [*meta.shape], dtype=meta.dtype.code)
+            builder, first = Builder.in_front_of(node), reduction.operand
+            for dim in sorted(reduction.dims):
+                first = builder.op("aten::slice.Tensor", first, dim, 0, 1, 1)
+            zeros = builder.op("aten::mul.Scalar", builder.op("aten::reshape", first, [*meta.shape]), 0)
             zeros.type, zeros.name_hint = node.output.type, node.output.name_hint
             replace_node(node, [zeros])
             changed = True
@@ -82,7 +91,7 @@ def _is_of_deviations(
     reduction: Reduction, deviations: Mapping[Value, Iterable[int]], known: Mapping[Value, Any]
 ) -> bool:
     """Whether what is added up is made of deviations alone, each from a mean along what is added up."""
-    if reduction.combine != "sum" or not reduction.dims:
+    if reduction.combine != "sum" or not reduction.dims or 0 in known[reduction.operand].shape:
         return False
     shape, dims = known[reduction.operand].shape, frozenset(reduction.dims)
     found = linear_terms(reduction.operand, shape, reduction.dims, known, lambda value: value not in deviations)
