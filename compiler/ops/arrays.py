@@ -129,6 +129,15 @@ def element(value: bool | int | float, dtype: DType) -> Any:
     return np.asarray(value if dtype.is_floating else int(value)).astype(target)[()]
 
 
+def as_half(argument: Any, half: DType) -> Any:
+    """An argument as a half holds it, by way of float32 as torch rounds; beyond the range of halves it is infinite."""
+    if isinstance(argument, np.ndarray) and dtype_of(argument) == half:
+        return argument
+    with np.errstate(over="ignore"):
+        rounded = np.asarray(argument).astype(np.float32).astype(_TO_NUMPY[half])
+    return rounded if isinstance(argument, np.ndarray) else float(rounded)
+
+
 def can_fill(size: Sequence[int], value: bool | int | float, dtype: DType) -> bool:
     """Whether a tensor may be filled with a number. As in torch, a half that is alone overflows to infinity."""
     return is_element(value, dtype) or (dtype.is_half and prod(size) == 1)

@@ -27,7 +27,7 @@ from ..types.types import (
     may_be_none,
     strip_optional,
 )
-from .arrays import Array, compute_dtype, dtype_of, element, numpy_dtype, plain_floats, result_dtype
+from .arrays import Array, as_half, compute_dtype, dtype_of, element, numpy_dtype, plain_floats, result_dtype
 from .program import LinearProgram
 from .promotion import RULES, DtypeRule, may_be_tensor, promoted_dtype
 from .registry import OPS, Op, Trait
@@ -61,6 +61,7 @@ class SpecializedOp:
             "name",
             "promoting",
             "promoting_tensors",
+            "rounded",
             "rule",
             "supported",
             "tensors",
@@ -68,7 +69,13 @@ class SpecializedOp:
     )
 
     def __init__(
-        self, name: str, expression: Scalar, rule: DtypeRule, tensors: Sequence[int], promoting: Sequence[int]
+        self,
+        name: str,
+        expression: Scalar,
+        rule: DtypeRule,
+        tensors: Sequence[int],
+        promoting: Sequence[int],
+        rounded: Sequence[int] = (),
     ) -> None:
         self.name = name
         self.expression = expression
@@ -77,6 +84,8 @@ class SpecializedOp:
         self.promoting = tuple(promoting[:1] if rule.only_first else promoting)
         self.promoting_tensors = tuple(i for i in self.promoting if i in self.tensors)
         self.keeps_floats = rule.compute(FLOAT32) == FLOAT32 and 2 not in rule.rejects
+        self.rounded = frozenset(rounded)
+        """The arguments that take part as elements of the common dtype, also where that is a half."""
         self._steps: list[ScalarStep] | None = None
         self._programs: dict[tuple[DType, DType], LinearProgram] = {}
         self.decided: dict[tuple[Any, ...], tuple[DType, DType]] = {}
@@ -98,7 +107,18 @@ class SpecializedOp:
         if program is None:
             program = LinearProgram(self.steps, numpy_dtype(compute), numpy_dtype(result))
             self._programs[compute, result] = program
+        if self.rounded and compute == FLOAT32:
+            half = self.common_half(arguments)
+            if half is not None:
+                arguments = [as_half(a, half) if i in self.rounded else a for i, a in enumerate(arguments)]
         return program.run(arguments)
+
+    def common_half(self, arguments: Sequence[Any]) -> DType | None:
+        """The half that the arguments are promoted to, if it is one, with which is computed in float32."""
+        if not any(isinstance(a, np.ndarray) and dtype_of(a).is_half for a in arguments):
+            return None
+        promoted = result_dtype(*[arguments[i] for i in self.promoting])
+        return promoted if promoted.is_half else None
 
     def dtypes(self, arguments: Sequence[Any]) -> tuple[DType, DType]:
         """The dtype to compute in and that of the result."""
@@ -149,10 +169,12 @@ class Pointwise:
         check: Callable[..., None] | None,
         elements: Sequence[str] = (),
         widened: Sequence[str] = (),
+        rounded: Sequence[str] = (),
     ) -> None:
         self.schema = schema
         self._check = check
         places = {argument.name: i for i, argument in enumerate(schema.arguments)}
+        self._rounded = [places[name] for name in rounded]
         self._elements = [
             (places[name.lstrip("-")], name.startswith("-"), name in widened) for name in (*elements, *widened)
         ]
@@ -200,6 +222,7 @@ class Pointwise:
             rule,
             tensors,
             [i for i, value in enumerate(values) if self._promotes(i) and value is not None],
+            self._rounded,
         )
 
     def _kind(self, index: int) -> OperandKind:
@@ -365,6 +388,7 @@ def pointwise(
     check: Callable[..., None] | None = None,
     elements: tuple[str, ...] = (),
     widened: tuple[str, ...] = (),
+    rounded: tuple[str, ...] = (),
 ) -> Op:
     """Declare a pointwise op.
 
@@ -372,10 +396,11 @@ def pointwise(
     `dtype` is the name of a rule in RULES, or a function from the arguments (SYMBOLIC where not static) to one.
     `conditions` names the arguments that are read as bools; they take no part in promotion, nor do the numbers
     named by `coefficients` and keyword-only numbers. `check` is called with all arguments and raises where torch
-    does for other reasons than dtypes.
+    does for other reasons than dtypes. Arguments named by `rounded`, numbers for the most part, are rounded to the half
+    that all are promoted to before anything is computed with them.
     """
     parsed = parse_schema(schema)
-    scalar = Pointwise(parsed, formula, dtype, conditions, coefficients, check, elements, widened)
+    scalar = Pointwise(parsed, formula, dtype, conditions, coefficients, check, elements, widened, rounded)
     op = Op(parsed, traits | Trait.POINTWISE, scalar.evaluate, scalar.result_type, scalar, aliases)
     OPS.add(op)
     return op

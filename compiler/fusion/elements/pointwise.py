@@ -11,7 +11,7 @@ from ....lang.trampoline import Walk
 from ...ir.node import Node, Value
 from ...ir.structure import UNROUNDED
 from ...kernel_ir.kernel import KernelConstant, Operand
-from ...ops.arrays import numpy_dtype
+from ...ops.arrays import as_half, numpy_dtype
 from ...ops.elementwise import SYMBOLIC, Pointwise, SpecializedOp
 from ...ops.meta import Meta, UnknownType, is_known
 from ...ops.registry import OPS
@@ -129,7 +129,9 @@ def pointwise_element(group: Elements, node: Node, which: int, place: ElementPla
         if step.op == PARAMETER:
             dtype = BOOL if step.kind == "bool" else compute
             operand = yield _argument(group, node.inputs[step.value], dtype, place, guards)
-            made.append(_as_stored(group, node, node.inputs[step.value], operand, dtype))
+            operand = _as_stored(group, node, node.inputs[step.value], operand, dtype)
+            half = _half_of(special, node, group.known) if step.value in special.rounded else None
+            made.append(operand if half is None else _rounded(group, node.inputs[step.value], operand, half))
         elif step.op == CONSTANT:
             made.append(_literal(body, step.value, compute))
         elif step.op in LIMITS:
@@ -151,6 +153,25 @@ def _as_stored(group: Elements, node: Node, value: Value, operand: Operand, dtyp
     if isinstance(operand, KernelConstant):
         return operand
     return group.body.cast(group.body.cast(operand, found.dtype), dtype)
+
+
+def _half_of(special: SpecializedOp, node: Node, known: KnownFacts) -> DType | None:
+    """The half that the arguments are promoted to; None where it is none."""
+    metas = [known.get(value) for value in node.inputs]
+    if not any(isinstance(found, Meta) and found.dtype.is_half for found in metas):
+        return None
+    return special.common_half(_samples(node, known))
+
+
+def _rounded(group: Elements, value: Value, operand: Operand, half: DType) -> Operand:
+    """A number or an element of a wider tensor as a half holds it, in float32."""
+    found = group.known.get(value)
+    if isinstance(found, Meta) and (found.dtype == half or not found.dtype.is_floating):
+        return operand
+    if isinstance(operand, KernelConstant):
+        return KernelConstant(as_half(operand.value, half))
+    wide = register_dtype(half)
+    return group.body.cast(group.body.cast(group.body.cast(operand, wide), half), wide)
 
 
 def _primitive(body: Body, hint: str, name: str, dtype: DType, operands: Sequence[Operand], result: DType) -> Operand:

@@ -129,6 +129,7 @@ pointwise(
     dtype="floating",
     coefficients=("lambd",),
     elements=("lambd",),
+    rounded=("lambd",),
 )
 pointwise(
     "aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",

@@ -14,12 +14,13 @@ from .pointwise import COMMUTATIVE, NONDIFFERENTIABLE, binary
 
 # --- comparisons ---
 
-binary("eq", lambda x, y: x == y, dtype="bool", traits=COMMUTATIVE | NONDIFFERENTIABLE)
-binary("ne", lambda x, y: x != y, dtype="bool", traits=COMMUTATIVE | NONDIFFERENTIABLE, aliases=("not_equal",))
-binary("lt", lambda x, y: x < y, dtype="bool", traits=NONDIFFERENTIABLE, aliases=("less",))
-binary("le", lambda x, y: x <= y, dtype="bool", traits=NONDIFFERENTIABLE, aliases=("less_equal",))
-binary("gt", lambda x, y: x > y, dtype="bool", traits=NONDIFFERENTIABLE, aliases=("greater",))
-binary("ge", lambda x, y: x >= y, dtype="bool", traits=NONDIFFERENTIABLE, aliases=("greater_equal",))
+SYMMETRIC = COMMUTATIVE | NONDIFFERENTIABLE
+binary("eq", lambda x, y: x == y, dtype="bool", traits=SYMMETRIC, rounded=True)
+binary("ne", lambda x, y: x != y, dtype="bool", traits=SYMMETRIC, rounded=True, aliases=("not_equal",))
+binary("lt", lambda x, y: x < y, dtype="bool", traits=NONDIFFERENTIABLE, aliases=("less",), rounded=True)
+binary("le", lambda x, y: x <= y, dtype="bool", traits=NONDIFFERENTIABLE, aliases=("less_equal",), rounded=True)
+binary("gt", lambda x, y: x > y, dtype="bool", traits=NONDIFFERENTIABLE, aliases=("greater",), rounded=True)
+binary("ge", lambda x, y: x >= y, dtype="bool", traits=NONDIFFERENTIABLE, aliases=("greater_equal",), rounded=True)
 
 
 def _is_close(x: Scalar, y: Scalar, rtol: ScalarOperand, atol: ScalarOperand, equal_nan: bool) -> Scalar:
@@ -59,17 +60,16 @@ pointwise("aten::signbit(Tensor self) -> Tensor", s.signbit, dtype="bool", trait
 
 # --- logic and bits ---
 
-LOGIC = COMMUTATIVE | NONDIFFERENTIABLE
-binary("logical_and", lambda x, y: (x != 0) & (y != 0), dtype="bool", traits=LOGIC, overloads=("",))
-binary("logical_or", lambda x, y: (x != 0) | (y != 0), dtype="bool", traits=LOGIC, overloads=("",))
-binary("logical_xor", lambda x, y: (x != 0) ^ (y != 0), dtype="bool", traits=LOGIC, overloads=("",))
+binary("logical_and", lambda x, y: (x != 0) & (y != 0), dtype="bool", traits=SYMMETRIC, overloads=("",))
+binary("logical_or", lambda x, y: (x != 0) | (y != 0), dtype="bool", traits=SYMMETRIC, overloads=("",))
+binary("logical_xor", lambda x, y: (x != 0) ^ (y != 0), dtype="bool", traits=SYMMETRIC, overloads=("",))
 pointwise("aten::logical_not(Tensor self) -> Tensor", lambda x: x == 0, dtype="bool", traits=NONDIFFERENTIABLE)
 
 BITWISE = ("Tensor", "Scalar", "Scalar_Tensor")
 SHIFTS = ("Tensor", "Tensor_Scalar", "Scalar_Tensor")
-binary("bitwise_and", lambda x, y: x & y, dtype="integral", traits=LOGIC, overloads=BITWISE, aliases=("__and__",))
-binary("bitwise_or", lambda x, y: x | y, dtype="integral", traits=LOGIC, overloads=BITWISE, aliases=("__or__",))
-binary("bitwise_xor", lambda x, y: x ^ y, dtype="integral", traits=LOGIC, overloads=BITWISE, aliases=("__xor__",))
+binary("bitwise_and", lambda x, y: x & y, dtype="integral", traits=SYMMETRIC, overloads=BITWISE, aliases=("__and__",))
+binary("bitwise_or", lambda x, y: x | y, dtype="integral", traits=SYMMETRIC, overloads=BITWISE, aliases=("__or__",))
+binary("bitwise_xor", lambda x, y: x ^ y, dtype="integral", traits=SYMMETRIC, overloads=BITWISE, aliases=("__xor__",))
 binary(
     "bitwise_left_shift",
     lambda x, y: x << y,

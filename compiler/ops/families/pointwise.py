@@ -31,12 +31,14 @@ def binary(
     aliases: tuple[str, ...] = (),
     overloads: tuple[str, ...] = ("Tensor", "Scalar"),
     names: tuple[str, str] = ("self", "other"),
+    rounded: bool = False,
 ) -> None:
     """Declare the overloads of an op of two operands, which tell tensors from numbers.
 
     An overload called `Tensor`, `Tensor_Tensor` or nothing takes two tensors; `Scalar`, `Tensor_Scalar`,
     `other_scalar` and `Scalar_Other` a number as the second operand; `Scalar_Tensor`, `self_scalar`, `Scalar_Self`
-    as the first. Commutativity is a trait of the overload with two tensors only.
+    as the first. Commutativity is a trait of the overload with two tensors only. Where `rounded`, both operands take
+    part as elements of the dtype that they have in common, also where that is a half.
     """
     for overload in overloads:
         left = "Scalar" if overload in ("Scalar_Tensor", "self_scalar", "Scalar_Self") else "Tensor"
@@ -48,6 +50,7 @@ def binary(
             dtype=dtype,
             traits=traits if left == right else traits & ~COMMUTATIVE,
             aliases=aliases,
+            rounded=names if rounded else (),
         )
 
 
@@ -150,9 +153,10 @@ for other in ("Tensor", "Scalar"):
         dtype=_division_rule,
         aliases=("divide",),
     )
-binary("floor_divide", lambda x, y: x // y, dtype="number", overloads=("", "Scalar", "Scalar_Tensor"))
-binary("remainder", lambda x, y: x % y, dtype="number", overloads=("Tensor", "Scalar", "Scalar_Tensor"))
-binary("fmod", s.fmod, dtype="number")
+binary("floor_divide", lambda x, y: x // y, dtype="number", overloads=("", "Scalar"))
+binary("floor_divide", lambda x, y: x // y, dtype="number", overloads=("Scalar_Tensor",), rounded=True)
+binary("remainder", lambda x, y: x % y, dtype="number", overloads=("Tensor", "Scalar", "Scalar_Tensor"), rounded=True)
+binary("fmod", s.fmod, dtype="number", rounded=True)
 pointwise("aten::neg(Tensor self) -> Tensor", lambda x: -x, dtype="number", aliases=("negative",))
 pointwise("aten::positive(Tensor self) -> Tensor", lambda x: x, dtype="number")
 # Of numbers that are no complex ones, nothing is turned round.
@@ -218,7 +222,13 @@ for overload in POWERS:
     rule = "promote" if right == "Scalar" else "number"
     formula = s.number_power if right == "Scalar" else s.power
     check = _check_exponent if right == "Scalar" else None
-    pointwise(f"aten::pow.{overload}({left} self, {right} exponent) -> Tensor", formula, dtype=rule, check=check)
+    pointwise(
+        f"aten::pow.{overload}({left} self, {right} exponent) -> Tensor",
+        formula,
+        dtype=rule,
+        check=check,
+        rounded=("self", "exponent"),
+    )
     pointwise(f"aten::float_power.{overload}({left} self, {right} exponent) -> Tensor", formula, dtype="double")
 pointwise("aten::square(Tensor self) -> Tensor", lambda x: x * x, dtype="counted")
 pointwise("aten::sqrt(Tensor self) -> Tensor", s.sqrt, dtype="float")

@@ -79,5 +79,13 @@ binary(
     dtype="float",
     overloads=("Tensor", "Scalar_Other", "Scalar_Self"),
     aliases=("special_xlogy",),
+    rounded=True,
 )
-binary("special_xlog1py", lambda x, y: _x_times(x, y, s.log1p(y)), dtype="float", overloads=MIXED, aliases=("xlog1py",))
+binary(
+    "special_xlog1py",
+    lambda x, y: _x_times(x, y, s.log1p(y)),
+    dtype="float",
+    overloads=MIXED,
+    aliases=("xlog1py",),
+    rounded=True,
+)
