@@ -2,298 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
 from ....lang.light_dataclasses import dataclass, field
 from ....lang.source import Span
-from ....lang.trampoline import Walk, run
+from ....lang.trampoline import run
 from ....stdlib_grads import formula_files
-from ...ir.node import Node, Value
-from ...kernel_ir.bounds import beyond_ends
-from ...kernel_ir.index import Index, SizeValues, constant
-from ...kernel_ir.kernel import (
-    POSITIONS,
-    Axis,
-    Buffer,
-    Condition,
-    Kernel,
-    KernelConstant,
-    KernelParameter,
-    Load,
-    Operand,
-    Store,
-)
-from ...kernel_ir.layout import Layout, StridedView
+from ...ir.node import Value
+from ...kernel_ir.index import constant
+from ...kernel_ir.kernel import POSITIONS, Axis, Kernel, KernelConstant, Load, Operand, Store
 from ...kernel_ir.queries import restricted
 from ...kernel_ir.statements import without_unused
-from ...scheduling.row_parts import COMBINED
-from ...types.dtypes import BOOL, FLOAT64, INT64
-from ..elements.body import Body, register_dtype
-from ..elements.guarded import brought_together, decided, is_told, positions_left
-from ..elements.rule import ElementPlace, Incompatible, LoadGuards, as_dtype
-from .growth import SELDOM, Asked, Overgrown, is_long, largest_again, room_left
+from ...types.dtypes import BOOL
+from ..elements.body import register_dtype
+from ..elements.rule import ElementPlace, Incompatible, as_dtype
+from .element_writer import ElementWriter
+from .growth import Overgrown
 from .reductions import Reduction
-from .space import Held, IterationSpace
+from .space import Held
 from .turned import reads_alike, walks_alike
 
 
 @dataclass
-class Group(IterationSpace):
+class Group(ElementWriter):
     """A kernel over the dimensions of `shape`; `order` is its place among the steps of the program.
 
     What a program reduces, it reduces over all the axes `reduced`; of a tile, over any of them.
     """
 
-    body: Body = field(default_factory=Body)
     stored: dict[Value, str] = field(default_factory=dict)
-    buffers: dict[str, Buffer] = field(default_factory=dict)
-    arguments: dict[str, str] = field(default_factory=dict)
-    parameters: dict[Value, KernelParameter] = field(default_factory=dict)
-    sources: dict[Span, None] = field(default_factory=dict)
     domain: frozenset[str] = frozenset()
     may_grow: bool = True
     """Whether what joins it may ask for more buffers."""
-    _own_names: dict[tuple[str, bool], str] = field(default_factory=dict)
-    """Of buffers, by the arguments that they are and whether they are written; some may have been taken back."""
-    _within: list[Value] = field(default_factory=list)
-    """Whose elements are being computed, each for the one before it."""
-    _before: int = 0
-    """How many elements were remembered when the trial began."""
-    _work: int = 0
-    """What the elements took that were computed, those of trials that failed too."""
-    _anew: int = 0
-    """What the trial took of that on what kernels have computed already, and how much it may."""
-    _most_anew: int = 0
-    _enough: int = 0
-    """Up to how much work it is sure that no more than a kernel may do is done again."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in self.axes:
-            self.body.reserve(name)
-
-    def views(self, node: Node) -> list[StridedView]:
-        views = self.memory.views(node)
-        if views is None:
-            raise Incompatible
-        return views
-
-    def ranges(self, guards: LoadGuards) -> SizeValues:
-        """The axes' sizes, or within guards the positions that are left."""
-        return positions_left(guards, self.sizes)
-
-    def within(self, guards: LoadGuards, condition: Condition) -> LoadGuards | None:
-        """The guards and a condition more; None where it never holds within them."""
-        both = (*guards, condition)
-        if not is_told(self.sizes, both, ()):
-            return both
-        holds = decided(condition.index, condition.low, condition.high, positions_left(guards, self.sizes))
-        if holds is not None:
-            return guards if holds else None
-        left = positions_left(both, self.sizes)
-        is_empty = any(isinstance(found, tuple) and found[0] > found[1] for found in left.values())
-        return None if is_empty else brought_together(both, self.sizes, left)
-
-    def inside(self, index: Index, low: int | None, high: int | None, guards: LoadGuards) -> Operand:
-        """Whether an index lies in a half-open range, of which an end may be missing, where guards hold."""
-        if is_told(self.sizes, guards, [index.constant, low, high]):
-            holds = decided(index, low, high, positions_left(guards, self.sizes))
-            if holds is not None:
-                return KernelConstant(holds)
-        return self.body.within(index, low, high)
-
-    def is_in_memory(self, value: Value) -> bool:
-        """Whether the tensors of a list are in memory."""
-        return value in self.memory.lists
-
-    def load_part(self, value: Value, which: int, place: ElementPlace, guards: LoadGuards) -> Operand:
-        """An element of one tensor of a list that is in memory."""
-        names, order = self.memory.lists[value]
-        if order >= self.order:
-            raise Incompatible
-        return self._load(value, names[which], place, guards)
-
-    # --- elements ---
-
-    def element(self, value: Value, place: ElementPlace, guards: LoadGuards) -> Walk:
-        """The operand that is one element of a tensor, in its register dtype."""
-        meta = self.known[value]
-        if 1 in meta.shape:
-            place = tuple([constant(0) if size == 1 else index for index, size in zip(place, meta.shape, strict=True)])
-        if guards and not any(index.terms for index in place):
-            # It is there wherever it is asked for: guards of places would have it computed anew for each of them.
-            guards = tuple(guard for guard in guards if guard.index.values)
-        key = (value, place, guards)
-        found = self.body.memo.get(key)
-        if found is None:
-            if is_long(place):
-                raise Overgrown(self._within[-1]) if len(self._within) > 1 else Incompatible
-            before, work = self._work, self.memory.work_of(value)
-            self._within.append(value)
-            found = yield self._make(value, place, guards)
-            self._within.pop()
-            self.body.memo[key] = found
-            self._work += work
-            self.body.work.append((work, self._work - before))
-            if value in self.memory.done.computed and not self._is_read(value):
-                self._anew += work
-                if self._anew > self._most_anew and self._within:
-                    self._require_new()
-            if self._work > self._enough:
-                self._require_room()
-        return found
-
-    def _require_room(self) -> None:
-        """Overgrown where what is tried computes too much again by itself; Incompatible where this kernel would."""
-        most = self.memory.most_again
-        room = room_left(self._asked(0), self._is_read, most)
-        # What only reads, as what stores a reduction, may always: less is allowed than was once something is kept.
-        if room < 0 and not all(self._is_read(value) for value, *_ in self._asked(self._before)):
-            is_own = room_left(self._asked(self._before), self._is_read, most) < 0
-            value = largest_again(self._asked(self._before), self._is_read) if is_own else None
-            raise Overgrown(value) if value is not None else Incompatible
-        self._enough = self._work + max(room, SELDOM, len(self.body.memo) // 4)
-
-    def _require_new(self) -> None:
-        """Overgrown where what is tried computes too much that kernels have computed already."""
-        value = self.memory.done.largest(self._asked(self._before), self._is_read)
-        if value is not None:
-            raise Overgrown(value)
-        self._most_anew *= 2
-
-    def _asked(self, first: int) -> Iterator[Asked]:
-        """What was asked for, from the `first` on."""
-        body = self.body
-        return islice(((key[0], key[1], *work) for key, work in zip(body.memo, body.work, strict=True)), first, None)
-
-    def _is_read(self, value: Value) -> bool:
-        """Whether its elements are there: in memory, or as a reduction of this kernel."""
-        placed = self.memory.placed.get(value)
-        return value in self.held or (placed is not None and placed[1] < self.order)
-
-    def _make(self, value: Value, place: ElementPlace, guards: LoadGuards) -> Walk:
-        held = self.held.get(value)
-        if held is not None:
-            if held.place != place:
-                raise Incompatible
-            yield from ()
-            return held.name
-        stored = self.memory.where(value, self)
-        if stored is not None:
-            return self._load(value, stored, place, guards)
-        if value in self.memory.kept:
-            raise Incompatible
-        node, which = value.node, value.index
-        self._remember(node.span)
-        reduction = self.memory.reductions.get(value)
-        if reduction is not None:
-            if reduction.dims:
-                raise Incompatible
-            return (yield self._trivial(reduction, value, place, guards))
-        rule = self.memory.rules.get(node)
-        if rule is None:
-            raise Incompatible
-        return (yield rule(self, node, which, place, guards))
-
-    def _trivial(self, reduction: Reduction, value: Value, place: ElementPlace, guards: LoadGuards) -> Walk:
-        """A reduction over dimensions of size 1, or of few parts."""
-        meta = self.known[reduction.operand]
-        inner: list[Index] = [constant(0)] * meta.rank
-        for index, dim in zip(place, reduction.kept, strict=True):
-            if dim is not None:
-                inner[dim] = index
-        operand = yield self.element(reduction.operand, tuple(inner), guards)
-        if reduction.combine in POSITIONS:
-            return KernelConstant(0)
-        operand = as_dtype(self, operand, register_dtype(meta.dtype), reduction.accumulate)
-        for dim, part in ((d, part) for d in reduction.stacked for part in range(1, meta.shape[d])):
-            inner[dim] = constant(part)
-            other = yield self.element(reduction.operand, tuple(inner), guards)
-            other = as_dtype(self, other, register_dtype(meta.dtype), reduction.accumulate)
-            operand = self.body.compute("", COMBINED[reduction.combine], reduction.accumulate, [operand, other])
-        if reduction.combine == "sum" and reduction.accumulate.is_floating and not reduction.copies:
-            # The sum of a negative zero is a positive one.
-            operand = self.body.compute("", "add", reduction.accumulate, [operand, KernelConstant(0)])
-        return as_dtype(self, self._scaled(operand, reduction), reduction.accumulate, self.known[value].dtype)
-
-    def _scaled(self, operand: Operand, reduction: Reduction, hint: str = "") -> Operand:
-        if reduction.times != 1:
-            return self.body.compute(hint, "mul", reduction.accumulate, [operand, KernelConstant(reduction.times)])
-        if reduction.divisor in (None, 1):
-            return operand
-        return self.body.compute(hint, "div", reduction.accumulate, [operand, KernelConstant(reduction.divisor)])
-
-    def _load(self, value: Value, name: str, place: ElementPlace, guards: LoadGuards) -> Operand:
-        layout = self.memory.layouts[name]
-        address = constant(0)
-        for index, stride in zip(place, layout.strides, strict=True):
-            address += index * stride
-        open_guards = [guard for guard in guards if not self._always_holds(guard)]
-        if any(self._never_holds(guard) for guard in open_guards):
-            return self.body.cast(KernelConstant(0), register_dtype(layout.dtype))
-        if open_guards:
-            self._require_within(layout, address, tuple(open_guards))
-        buffer = self._buffer(name, layout, is_output=False)
-        return self.body.load(value.name_hint, buffer, layout.dtype, address, open_guards)
-
-    def _require_within(self, layout: Layout, address: Index, guards: LoadGuards) -> None:
-        """Overgrown where the way to an element has become so long that guards do not tell that it is in its buffer:
-        then a value on this way goes into memory."""
-        if (
-            0 in self.sizes.values()
-            or address.values
-            or not is_told(self.sizes, guards, [address.constant, *layout.shape, *layout.strides])
-        ):
-            return
-        ends = [(size - 1) * stride for size, stride in zip(layout.shape, layout.strides, strict=True)]
-        low, high = sum(end for end in ends if end < 0), sum(end for end in ends if end > 0)
-        least, greatest = address.range(self.sizes)
-        if (low <= least and greatest <= high) or beyond_ends(address, guards, self.sizes, low, high) is None:
-            return
-        raise Overgrown(self._within[len(self._within) // 2]) if len(self._within) > 2 else Incompatible
-
-    def _always_holds(self, guard: Condition) -> bool:
-        low, high = guard.index.range(self.sizes)
-        return guard.low <= low and high < guard.high
-
-    def _never_holds(self, guard: Condition) -> bool:
-        low, high = guard.index.range(self.sizes)
-        return guard.low >= guard.high or high < guard.low or low >= guard.high
-
-    def number(self, value: Value) -> Operand:
-        """A number that is given at each call, or that an earlier step computes."""
-        parameter = self.parameters.get(value)
-        if parameter is None:
-            given, order = self.memory.number(value)
-            if order >= self.order:
-                raise Incompatible
-            name = self.body.reserve(value.name_hint or "number")
-            while name in self.arguments:
-                # A buffer has it: a gradient that is read, say, of another function's `t`.
-                name = self.body.reserve(name)
-            parameter = KernelParameter(name, INT64 if str(value.type) in ("int", "bool") else FLOAT64)
-            self.parameters[value] = parameter
-            self.body.parameter(name, parameter.dtype)
-            self.arguments[name] = given
-        return parameter.name
-
-    def _buffer(self, name: str, layout: Layout, *, is_output: bool) -> str:
-        found = self._own_names.get((name, is_output))
-        if found is not None and found in self.buffers and self.arguments.get(found) == name:
-            return found
-        own, number = name, 1
-        while own in self.buffers or own in self.arguments:
-            own, number = f"{name}_{number}", number + 1
-        self.buffers[own] = Buffer(own, layout.dtype, layout.shape, layout.strides, is_output)
-        self.arguments[own] = name
-        self._own_names[name, is_output] = own
-        return own
-
-    def _remember(self, span: Span) -> None:
-        self.sources.setdefault(span)
 
     # --- what it does ---
 
@@ -350,11 +92,11 @@ class Group(IterationSpace):
         for axes in (inside, across):
             if axes:
                 operand = self.body.reduce(total, combine, dtype, operand, axes, of_programs=axes == across)
-        result = as_dtype(self, self._scaled(operand, reduction, hint), dtype, self.known[value].dtype)
+        result = as_dtype(self, self.scaled(operand, reduction, hint), dtype, self.known[value].dtype)
         assert isinstance(result, str)
         kept = tuple(constant(0) if dim is None else place[dim] for dim in reduction.kept)
         self.held[value] = Held(result, kept, self.body.axes[result], across)
-        self._remember(value.node.span)
+        self.remember(value.node.span)
 
     def _require_there(self, operand: Operand) -> None:
         """What follows from a reduction across programs is there when all of them are through, and then none has an
@@ -413,19 +155,18 @@ class Group(IterationSpace):
         address = constant(0)
         for d, (index, stride) in enumerate(zip(place, layout.strides, strict=True)):
             address += ((index + offset[d]) if offset is not None else index) * stride
-        buffer = self._buffer(name, layout, is_output=True)
+        buffer = self.buffer(name, layout, is_output=True)
         self.body.store(buffer, address, operand)
         if offset is None:
             self.stored[value] = name
-        self._remember(value.node.span)
+        self.remember(value.node.span)
 
     def _attempt(self, act: Any, is_turned: bool = False, most: int | None = None) -> bool:
         """Whether what is done fits here, reading no tensor besides of so many elements, if that is said, as `most`."""
         mark = self.body.mark()
         before = (dict(self.buffers), dict(self.arguments), dict(self.parameters), dict(self.held), dict(self.sources))
-        wanted, left = self.memory.mark(), self._enough - self._work
-        self._before = mark.remembered
-        self._anew, self._most_anew = 0, self.memory.done.most_of_a_trial
+        wanted = self.memory.mark()
+        self.work.begin_trial(mark.remembered)
         try:
             act()
             if len(self.buffers) > len(before[0]) and not self.may_grow:
@@ -442,13 +183,12 @@ class Group(IterationSpace):
             if isinstance(error, Overgrown):
                 self.memory.overgrown = error.value
             self.body.take_back(mark)
-            self._within.clear()
-            self._enough = self._work + left
+            self.work.give_up_trial()
             self.buffers, self.arguments, self.parameters, self.held, self.sources = before
             self.memory.take_back(wanted)
             return False
         self.memory.overgrown = None
-        self.memory.done.add(self._asked(self._before), self._is_read)
+        self.work.end_trial()
         return True
 
     def _walks_alike(self, count: int) -> bool:
