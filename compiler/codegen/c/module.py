@@ -50,8 +50,8 @@ __all__ = ["CFunction", "Unsupported", "emit_c", "emit_function", "program_count
 
 STACK = 1 << 14
 """Bytes of arrays on the stack; more lie in `scratch`."""
-ROOMS = (1 << 10, 1 << 13, 1 << 16)
-"""Elements of arrays whose lengths are open."""
+ROOM = 1 << 16
+"""Elements of arrays whose lengths are open, as long as these are no longer: other lengths would be other texts."""
 ALIGNMENT = 64
 FEW_ROWS = 2
 """Rows for which a copy of what they all read does not pay."""
@@ -138,10 +138,8 @@ def emit_function(
 
 
 def _room(points: int) -> int:
-    """Elements of an array for so many points: of open sizes one of a few, for each is a text."""
-    if not is_open(points):
-        return points
-    return next((room for room in ROOMS if points <= room), None) or index(points)
+    """Elements of an array for so many points."""
+    return ROOM if is_open(points) and points <= ROOM else index(points)
 
 
 class _Function:

@@ -11,6 +11,7 @@ import torch
 from amounts import WHOLE, some_of
 from gradscript.compiler.fusion.straight import Unfusable
 from gradscript.runtime.kernels.c import compiler as compilers
+from gradscript.runtime.kernels.c import planned as planned_in_c
 from gradscript.runtime.kernels.c.layouts import seen_array
 from gradscript.runtime.kernels.size_classes import MAX_FAMILIES, SizeClasses
 from sized_functions import TEXT
@@ -68,6 +69,25 @@ def test_sizes_of_a_class_are_planned_for_once(name: str, planned: list[object])
         if size != 80:
             results_of(f, arguments(size))
     assert len(planned) == before
+
+
+@needs_compiler
+def test_what_is_kept_of_rows_has_room_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: dict[str, set[str]] = {}
+    module_of = planned_in_c.module_of
+
+    def noted(kernels: Any) -> Any:
+        made = module_of(kernels)
+        for function in made.functions:
+            texts.setdefault(function.name, set()).add(function.text)
+        return made
+
+    monkeypatch.setattr(planned_in_c, "module_of", noted)
+    f = gs.CompilationUnit("def f(x):\n    return torch.softmax(torch.softmax(x * x.sum(1, True), 0), 1)\n").f
+    for size in (40, 20, 200):
+        f(np.ones((size, 32), np.float32))
+    # That of the first call is for its size alone.
+    assert [*map(len, texts.values())] == [2]
 
 
 @needs_compiler
