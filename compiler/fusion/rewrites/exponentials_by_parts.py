@@ -5,9 +5,9 @@ beside it is another pass over memory. Of parts that a program holds, both are f
 
     Σ exp(x - s) = Σ over parts of exp(z - s) · Σ within the part of exp(x - z)         for any s and z
 
-Parts whose largest is infinite have z = 0: of -∞ alone they add nothing, and what ∞ makes of a sum it makes of it so
-too. Where the same elements are summed along rows as well, as similarities of a contrastive loss are, parts are blocks
-of both, which one program holds.
+Within parts whose largest is infinite z = 0, and they are rescaled by what is largest all the same: of -∞ alone they
+add nothing, however far below zero s is, and what ∞ makes of a sum it makes of it so too. Where the same elements are
+summed along rows as well, as similarities of a contrastive loss are, parts are blocks of both, which one program holds.
 """
 
 from __future__ import annotations
@@ -101,38 +101,31 @@ def sum_exponentials_by_parts(
           %21 : int = prim::Constant[value=1]()
           %22 : Tensor = aten::movedim.int(%19, %20, %21)
           %23 : int = prim::Constant[value=1]()
-          %24 : Tensor = aten::squeeze.dim(%8, %23)
+          %24 : Tensor = aten::squeeze.dim(%15, %23)
           %25 : List[int] = prim::Constant[value=[625, 3]]()
           %26 : Tensor = aten::reshape(%24, %25)
           %27 : int = prim::Constant[value=0]()
           %28 : int = prim::Constant[value=1]()
           %29 : Tensor = aten::movedim.int(%26, %27, %28)
-          %30 : int = prim::Constant[value=1]()
-          %31 : Tensor = aten::squeeze.dim(%15, %30)
-          %32 : List[int] = prim::Constant[value=[625, 3]]()
-          %33 : Tensor = aten::reshape(%31, %32)
+          %30 : List[int] = prim::Constant[value=[1]]()
+          %31 : bool = prim::Constant[value=False]()
+          %32 : Tensor = aten::amax(%22, %30, %31)
+          %33 : List[int] = prim::Constant[value=[1, 3]]()
+          %largest : Tensor = aten::reshape(%32, %33)
           %34 : int = prim::Constant[value=0]()
           %35 : int = prim::Constant[value=1]()
-          %36 : Tensor = aten::movedim.int(%33, %34, %35)
-          %37 : List[int] = prim::Constant[value=[1]]()
-          %38 : bool = prim::Constant[value=False]()
-          %39 : Tensor = aten::amax(%22, %37, %38)
-          %40 : List[int] = prim::Constant[value=[1, 3]]()
-          %largest : Tensor = aten::reshape(%39, %40)
-          %41 : int = prim::Constant[value=0]()
-          %42 : int = prim::Constant[value=1]()
-          %43 : Tensor = aten::movedim.int(%largest, %41, %42)
-          %44 : int = prim::Constant[value=1]()
-          %45 : Tensor = aten::sub.Tensor(%29, %43, %44)
-          %46 : Tensor = aten::exp(%45)
-          %47 : Tensor = aten::mul.Tensor(%36, %46)
-          %48 : List[int] = prim::Constant[value=[1]]()
-          %49 : bool = prim::Constant[value=False]()
-          %50 : None = prim::Constant[value=None]()
-          %51 : Tensor = aten::sum.dim_IntList(%47, %48, %49, %50)
-          %52 : List[int] = prim::Constant[value=[1, 3]]()
-          %53 : Tensor = aten::reshape(%51, %52)
-          return (%53)
+          %36 : Tensor = aten::movedim.int(%largest, %34, %35)
+          %37 : int = prim::Constant[value=1]()
+          %38 : Tensor = aten::sub.Tensor(%22, %36, %37)
+          %39 : Tensor = aten::exp(%38)
+          %40 : Tensor = aten::mul.Tensor(%29, %39)
+          %41 : List[int] = prim::Constant[value=[1]]()
+          %42 : bool = prim::Constant[value=False]()
+          %43 : None = prim::Constant[value=None]()
+          %44 : Tensor = aten::sum.dim_IntList(%40, %41, %42, %43)
+          %45 : List[int] = prim::Constant[value=[1, 3]]()
+          %46 : Tensor = aten::reshape(%44, %45)
+          return (%46)
     """
     if not whole_columns:
         return False
@@ -165,7 +158,7 @@ def _sum(node: Node, known: Mapping[Value, Any]) -> _Sum | None:
         return None
     along = [size if d != dim else 1 for d, size in enumerate(meta.shape)]
     largest = tuple(_largest(x, dim, known))
-    if list(taken_off.shape) != along or type(meta.shape[dim]) is not int or not _follows(shift, largest):
+    if list(taken_off.shape) != along or not _follows(shift, largest):
         return None
     return _Sum(node, difference, dim, largest)
 
@@ -213,13 +206,13 @@ def _by_parts(graph: Graph, x: Value, sums: Sequence[_Sum], known: Mapping[Value
     gave = {dim: _of_parts(builder, parts, elements, dim) for dim in dims}
     for node in dict.fromkeys(node for found in sums for node in found.largest):
         dim = _dim_of(node, sums)
-        builder, (highest, *_) = Builder.in_front_of(node), gave[dim]
+        builder, (highest, _) = Builder.in_front_of(node), gave[dim]
         _replace(builder, node, builder.op("aten::amax", highest, [parts.place(dim)], False), known)
     for found in sums:
-        builder, (_, shift, total) = Builder.in_front_of(found.node), gave[found.dim]
+        builder, (highest, total) = Builder.in_front_of(found.node), gave[found.dim]
         place = parts.place(found.dim)
         own_shift = builder.op("aten::movedim.int", found.shift, found.dim, place)
-        rescaled = builder.op("aten::exp", builder.op("aten::sub.Tensor", shift, own_shift, 1))
+        rescaled = builder.op("aten::exp", builder.op("aten::sub.Tensor", highest, own_shift, 1))
         weighed = builder.op("aten::mul.Tensor", total, rescaled)
         _replace(builder, found.node, builder.op("aten::sum.dim_IntList", weighed, [place], False, None), known)
 
@@ -279,12 +272,12 @@ class _Parts:
 
 
 def _of_parts(builder: Builder, parts: _Parts, elements: Value, dim: int) -> list[Value]:
-    """Of each part of a dimension the largest, what is taken off, and the sum of exponentials."""
+    """Of each part of a dimension the largest, and the sum of exponentials beside it, or beside 0."""
     highest = builder.op("aten::amax", elements, [parts.inner(dim)], True)
     shift = builder.op("aten::where.ScalarSelf", builder.op("aten::isinf", highest), 0.0, highest)
     powers = builder.op("aten::exp", builder.op("aten::sub.Tensor", elements, shift, 1))
     total = builder.op("aten::sum.dim_IntList", powers, [parts.inner(dim)], True, None)
-    return [parts.over_parts(value, dim) for value in (highest, shift, total)]
+    return [parts.over_parts(value, dim) for value in (highest, total)]
 
 
 def _replace(builder: Builder, node: Node, result: Value, known: Mapping[Value, Any]) -> None:

@@ -40,7 +40,7 @@ LARGER = (*OUTER, 2047, 2048, 3000, 4095, 4097, 6000, 8191, 8192)
 """The same where nothing of that size is run."""
 COLUMNS = (1, 2, 3, 7, 8, 16, 17, 32, 61, 64)
 MOST_TEXTS = 4
-"""Of a kernel, and a kind of gradients that it is given."""
+"""Of a kernel, a kind of gradients that it is given, and the sizes that are 1."""
 CALLS = 9
 RUN_POINTS = 1 << 16
 """Of kernels that are run by their meaning."""
@@ -156,22 +156,25 @@ def _compared(
 
 def _run_otherwise(one: Kernel, other: Kernel, seed: int) -> str:
     """What two kernels of the same buffers give otherwise."""
-    if [(b.shape, b.dtype, b.is_output) for b in one.buffers] != [
-        (b.shape, b.dtype, b.is_output) for b in other.buffers
-    ]:
+    if _buffers(one) != _buffers(other):
         return "kernels of other buffers"
     generator = np.random.default_rng(seed)
     drawn = [
         np.asarray(generator.normal(size=b.shape) if b.dtype.is_floating else generator.integers(0, 2, b.shape))
-        for b in one.buffers
+        for b in one.inputs
     ]
     results = []
     for kernel in (one, other):
-        arrays = {b.name: a.astype(numpy_dtype(b.dtype)) for b, a in zip(kernel.buffers, drawn, strict=True)}
-        given = {b.name: arrays[b.name] for b in kernel.buffers if not b.is_output}
+        given = {b.name: a.astype(numpy_dtype(b.dtype)) for b, a in zip(kernel.inputs, drawn, strict=True)}
         numbers = {p.name: 1 if not p.dtype.is_floating else 0.5 for p in kernel.parameters}
-        results.append([array.tobytes() for array in run_kernel(kernel, given, numbers).values()])
+        found = run_kernel(kernel, given, numbers)
+        results.append([found[b.name].tobytes() for b in kernel.outputs])
     return "" if results[0] == results[1] else "other numbers than of the exact plan"
+
+
+def _buffers(kernel: Kernel) -> Any:
+    """What a kernel reads, and what it writes: one that computes in pieces writes before it has read all."""
+    return [[(b.shape, b.dtype) for b in some] for some in (kernel.inputs, kernel.outputs)]
 
 
 def _closed(value: Any, atoms: Sequence[int]) -> Any:
@@ -192,8 +195,8 @@ def _closed(value: Any, atoms: Sequence[int]) -> Any:
 
 def calls_in_c(program: SizedProgram, seed: int, counts: Counter[str]) -> Iterator[str]:
     """Where calls by plans for classes give other bits than by exact plans, and kernels of too many texts."""
-    texts: dict[str, set[str]] = {}
-    kind = [""]
+    texts: dict[Any, set[str]] = {}
+    kind, one_of = [""], [program.shapes[0]]
     patch = pytest.MonkeyPatch()
     module_of = planned.module_of
 
@@ -201,13 +204,16 @@ def calls_in_c(program: SizedProgram, seed: int, counts: Counter[str]) -> Iterat
         made = module_of(kernels)
         counts["modules"] += 1
         for function in made.functions:
-            texts.setdefault(f"{function.name}, {kind[0]}", set()).add(function.text)
+            # What has one row, or one batch, has texts of its own.
+            ones = tuple(d for d, size in enumerate(one_of[0]) if size == 1)
+            texts.setdefault((function.name, kind[0], ones), set()).add(function.text)
         return made
 
     with gs.settings.backend("c"), patch.context() as watched:
         watched.setattr(planned, "module_of", noted)
         one, have = gs.CompilationUnit(program.source).f, []
         for shape in program.shapes:
+            one_of[0] = shape
             have.append(_results(one, shape, seed, kind))
     most = max(map(len, texts.values()), default=0)
     if most > MOST_TEXTS:

@@ -19,11 +19,13 @@ SPREAD = 20_011
 """Seeds lie apart from those that a campaign begins with."""
 TILES = (55, 65)
 """Seeds at which softmaxes over rows and over columns take turns: rows that vary were held whole or not."""
+BY_PARTS = (60_004,)
+"""Seeds at which exponentials of columns are summed by parts, as many as there are rows for."""
 SHORT = (0, 18, 36)
 """Seeds at which rows that vary are added up, and kept: of few points and of many."""
 
 
-@pytest.mark.parametrize("seed", [*TILES, *range(SPREAD, SPREAD + some(12))])
+@pytest.mark.parametrize("seed", [*TILES, *BY_PARTS, *range(SPREAD, SPREAD + some(12))])
 def test_open_plans_are_exact_ones_with_sizes_put_in(seed: int) -> None:
     counts = Counter[str]()
     assert not [*differences_by_meaning(sized_program(seed), seed, counts)]
