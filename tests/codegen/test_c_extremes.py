@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import gradscript as gs
 import numpy as np
 import pytest
 import torch
 from gradscript.compiler.codegen.c.module import emit_function
 from gradscript.compiler.scheduling.collapse import collapse_axes
+from gradscript.runtime.kernels import notices
 from gradscript.runtime.kernels.c.compiler import compiler
 from kernel_cases import softmax
 
@@ -80,3 +83,15 @@ def test_short_rows_are_one_block_with_masks() -> None:
 
     assert "j < 64" in text(61) and "j < 61 ?" in text(61) and "j < 16" in text(12)
     assert "?" not in text(512).split("denominator", 1)[1] and "?" not in text(64).split("denominator", 1)[1]
+
+
+@pytest.mark.parametrize("power", ["{} ** 2", "{} ** 3"])
+@pytest.mark.parametrize("extreme", ["x.amax(1)", "x.min()", "torch.aminmax(x).max"])
+def test_their_powers_have_kernels(extreme: str, power: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notices, "TOLD", set())
+    text = power.format(extreme)
+    x = 5 * np.random.default_rng(6).standard_normal((3, 40))
+    with gs.settings.backend("c"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = gs.CompilationUnit(f"def f(x):\n    return {text}\n").f(x)
+    np.testing.assert_allclose(found, eval(text, {"torch": torch, "x": torch.from_numpy(x)}).numpy(), rtol=1e-15)

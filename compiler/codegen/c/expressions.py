@@ -231,11 +231,9 @@ class CExpressions:
         return True
 
     def _power(self, base: Operand, dtype: DType, factors: int) -> Text:
-        """A product of factors, which have a name so that they are computed once."""
+        """A product of factors, which are a name or, of a largest or smallest number, what compilers compute once."""
         product = spelling("mul", dtype)
         text = factor = self._operand(base, dtype)
-        if factors > 1 and not factor.text.isidentifier() and "[" not in factor.text:
-            raise Unsupported("a factor without a name")
         for _ in range(factors - 1):
             text = product.apply([text, factor])
         return text
