@@ -96,8 +96,10 @@ class Compiled:
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], binder: Binder | None = None) -> list[Any]:
         """The arguments of a call as the graph takes them, one per parameter; RuntimeFailure where they do not fit.
 
-        A `binder` stands for that of calls.
+        A `binder` stands for that of calls. TypeError for what are no arguments.
         """
+        if type(args) is not tuple or type(kwargs) is not dict or not (binder is None or type(binder) is Binder):
+            args, kwargs = _arguments(args, kwargs, binder)
         try:
             return (binder or self._binder).bind(args, kwargs)
         except RecordedCall as call:
@@ -175,3 +177,14 @@ def compile_source(
     diagnostics.raise_if_any()
     definitions = {definition.name: definition for definition in module.functions}
     return {name: (callee, definitions[name]) for name, callee in callees.items()}
+
+
+def _arguments(args: Any, kwargs: Any, binder: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """What is bound, where it is no tuple or no dict."""
+    if not isinstance(args, tuple | list):
+        raise TypeError(f"the arguments to bind are a tuple, not {type(args).__name__}")
+    if not isinstance(kwargs, Mapping) or not all(isinstance(name, str) for name in kwargs):
+        raise TypeError(f"the arguments to bind by name are a dict of names, not {type(kwargs).__name__}")
+    if not isinstance(binder, Binder | None):
+        raise TypeError(f"what binds is a Binder, not {type(binder).__name__}")
+    return tuple(args), kwargs

@@ -39,6 +39,7 @@ from ..execution.compiled import Compiled
 from ..failures.failure import RuntimeFailure
 from ..operands.python_source import PythonSource
 from ..values.arrays import dtype_code, on_host, to_array
+from ..values.containers import MAX_DEPTH, is_too_deep, parts
 from ..values.recorded import Recorded
 from ..values.unsuitable import Unsuitable
 from .calls import Inliner
@@ -206,13 +207,11 @@ class Tracer:
 
 
 def _checked(result: Any, name: str) -> Any:
-    """What a function returned, if a graph can; lists and tuples are looked into."""
-    pending = [result]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, list | tuple):
-            pending += item
-        elif not isinstance(item, Recorded | bool | int | float | str | None):
+    """What a function returned, if a graph can; lists and tuples are looked into, each once."""
+    if is_too_deep(result):
+        raise TypeError(f"'{name}' returns lists more than {MAX_DEPTH} levels deep, or in themselves")
+    for item in parts([result]):
+        if not isinstance(item, Recorded | bool | int | float | str | None):
             try:
                 to_array(on_host(item))
             except Unsuitable as error:

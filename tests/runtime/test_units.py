@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
+import threading
 from pathlib import Path
+from typing import Any
 
 import gradscript as gs
 import numpy as np
@@ -62,3 +65,40 @@ def test_signatures() -> None:
     assert signature.bind(X, [], eps=1.0).arguments["eps"] == 1.0
     unit.define("def loss(x):\n    return x.sum()\n")
     assert str(inspect.signature(gs.grad(unit.loss))) == "(x: 'Tensor') -> 'Tensor'"
+
+
+def test_what_is_no_file_of_source_says_what_to_give(tmp_path: Path) -> None:
+    (tmp_path / "norms.grad").write_text("def f(x):\n    return x\n", encoding="utf-8")
+    with pytest.raises(FileNotFoundError, match=r"did you mean 'norms\.grad'\?.*norm\.grad"):
+        gs.load(tmp_path / "norm.grad")
+    with pytest.raises(IsADirectoryError, match=r"a folder, not a file; it holds norms\.grad"):
+        gs.load(tmp_path)
+    for path in ("norms\0.grad", "\ud800.grad"):
+        with pytest.raises(OSError, match="no path of a file"):
+            gs.load(path)
+    os.mkfifo(tmp_path / "pipe.grad")
+    with pytest.raises(OSError, match="nothing is written"):
+        gs.load(tmp_path / "pipe.grad")
+    with pytest.raises(OSError, match="that source may have"):
+        gs.load("/dev/zero")
+
+
+def test_a_pipe_that_is_written_into_is_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.grad"
+    os.mkfifo(pipe)
+    holder = os.open(pipe, os.O_RDWR)
+    os.write(holder, b"def f(x):\n    return x * 2\n")
+    closing = threading.Timer(0.05, os.close, [holder])
+    closing.start()
+    assert gs.load(pipe).f(X).tolist() == [2.0, 4.0]
+    closing.join()
+
+
+@pytest.mark.parametrize(
+    "given", [(3, {}), ((X,), None), ((X,), [("n", 1)]), ((X,), {}, X), ((X,), {1: X}), ((X,), {}, 5)]
+)
+def test_what_are_no_arguments_is_not_bound(given: Any) -> None:
+    function = gs.CompilationUnit("def f(x):\n    return x\n").f
+    with pytest.raises(TypeError, match="bind"):
+        function.bind(*given)
+    assert len(function.bind([X], {})) == 1

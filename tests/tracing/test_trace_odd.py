@@ -364,3 +364,10 @@ def test_a_long_trace() -> None:
 
     traced = gs.trace(long, X, check=False)
     np.testing.assert_allclose(traced(Y), long(Y), rtol=1e-9)
+
+
+def test_a_list_in_itself_is_no_result() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(TypeError, match="in themselves"):
+        gs.trace(lambda x: endless, np.ones(2))

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from ....lang.diagnostics import Diagnostics, did_you_mean
+from ....lang.diagnostics import Diagnostics, did_you_mean, nearest
 from ....lang.imports import Import, relative_imports
 from ....lang.source import Source
 from ....lang.trampoline import Walk, run
 from .unit import CompilationUnit, constants_of
 
 SUFFIXES = (".grad", ".gs")
+_MAX_BYTES = 1 << 26
 
 
 def load(path: str | PathLike[str], *, scope: Mapping[str, Any] | None = None) -> CompilationUnit:
     """The unit in a file of UTF-8 text, with what it imports from files beside it: `from .norms import rms_norm`.
 
-    `scope` is what this file may use beside that. OSError for a file that does not read, CompileError for bad source in
-    whichever file it stands.
+    `scope` is what this file may use beside that. OSError for a file that does not read, which says what to give
+    instead, CompileError for bad source in whichever file it stands.
     """
     if not isinstance(path, str | PathLike):
         raise TypeError(f"gs.load takes the path of a file, not {type(path).__name__}")
@@ -41,7 +46,7 @@ class _Loading:
 
     def load(self, path: Path, shown: str, scope: Mapping[str, Any] | None) -> Walk:
         # What is no UTF-8 becomes lone surrogates, which the lexer reports in place.
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
+        text = _bytes_of(path, shown).decode("utf-8", "surrogateescape")
         source = Source(text, shown)
         taken: dict[str, Any] = {}
         self._open[path.resolve()] = shown
@@ -97,6 +102,43 @@ class _Loading:
         if known not in self._units:
             self._units[known] = yield self.load(found, str(found), None)
         return self._units[known]
+
+
+def _bytes_of(path: Path, shown: str) -> bytes:
+    """What is in a file. OSError that says what is wrong with it, or what to give instead."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(error.errno, f"{error.strerror}{_beside(path)}", shown) from None
+    except ValueError as error:
+        raise OSError(errno.EINVAL, f"this is no path of a file: {error}", ascii(shown)) from None
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            files = ", ".join(sorted(each.name for each in path.iterdir() if each.suffix in SUFFIXES)[:5])
+            raise IsADirectoryError(errno.EISDIR, f"a folder, not a file; it holds {files or 'no source'}", shown)
+        first = b""
+        if stat.S_ISFIFO(mode):
+            # Where nobody writes there is nothing to wait for; else what is written is waited for.
+            with suppress(BlockingIOError):
+                first = os.read(descriptor, 1)
+                if not first:
+                    raise OSError(errno.EPIPE, "a pipe that nothing is written into", shown)
+            os.set_blocking(descriptor, True)
+        with open(descriptor, "rb", closefd=False) as file:
+            found = first + file.read(_MAX_BYTES)
+    finally:
+        os.close(descriptor)
+    if len(found) >= _MAX_BYTES:
+        raise OSError(errno.EFBIG, f"more than the {_MAX_BYTES:,} bytes that source may have", shown)
+    return found
+
+
+def _beside(path: Path) -> str:
+    """The name that was meant, of the files in the same folder."""
+    with suppress(OSError):
+        return nearest(path.name, [each.name for each in path.parent.iterdir()])
+    return ""
 
 
 def _is_of_files(stem: Path, line: Import, suffix: str) -> bool:
