@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...analysis.definedness import is_unsure_input
+from ...ir.builder import Builder
 from ...ir.evaluation import evaluate_constants
 from ...ir.graph import Graph
 from ...ir.kinds import entering
@@ -100,12 +101,14 @@ def _fold_is(node: Node) -> Node | None:
 
 
 def _fold_narrowing(node: Node) -> Node | None:
-    """A cast or unwrapping that says nothing new."""
+    """A cast or unwrapping that says nothing new, or is of what no path reads."""
     value = node.inputs[0]
     if is_unsure_input(node.output):
         return None
     if value.type != NONE and is_subtype(value.type, node.output.type):
         return replace_node(node, [value])
+    if value.node.kind == "prim::Uninitialized":
+        return replace_node(node, [Builder.in_front_of(node).uninitialized(node.output.type)])
     if isinstance(value.type, OptionalType) and constant_of(value) not in (NOT_CONSTANT, None):
         known = constant_of(value)
         return replace_by_constant(node, known) if constant_fits(known, node.output.type) else None
