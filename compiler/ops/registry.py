@@ -18,6 +18,7 @@ from ..types.schema import FunctionSchema, parse_schema
 from ..types.types import Type
 from .arguments import Check, ElementRule, ShapeRule
 from .index import OpIndex
+from .libraries import by_library
 
 FAMILIES = (
     "language.control",
@@ -87,6 +88,8 @@ class Trait(Flag):
     """Which elements it reads, a tensor of indices says: kernels look at each, and tell of one that is out of range."""
     COMPARES = auto()
     """What it gives is decided by which elements of lists are equal, or less than others."""
+    LIBRARY = auto()
+    """Libraries have a routine for it, quicker than the definition on arrays, and are asked first: see `libraries`."""
     ELEMENTS_APART = auto()
     """Of a list of tensors, a list: each of one tensor's elements, and of the others' sizes alone."""
     NONDIFFERENTIABLE = auto()
@@ -133,6 +136,11 @@ class Op:
         """`function`, or what is quicker and does the same."""
         found: Callable[..., Any] = self.function if self.scalar is None else self.scalar.evaluator()
         return found
+
+    @cached_property
+    def run(self) -> Callable[..., Any]:
+        """`evaluate`, unless a library that is chosen for a while has a routine for it."""
+        return by_library(self, self.evaluate) if self.has(Trait.LIBRARY) else self.evaluate
 
     def has(self, trait: Trait) -> bool:
         # The operators of Flag make another Flag, which takes longer than all that asks.

@@ -20,7 +20,7 @@ def evaluation_of(node: Node) -> tuple[NodeFunction, Sequence[int]]:
     if op is None:
         return STRUCTURAL[node.kind](node), range(len(node.inputs))
     if op.scalar is None:
-        return op.evaluate, range(len(node.inputs))
+        return op.run, range(len(node.inputs))
     typed = _typed(op, node)
     if typed is not None:
         return typed

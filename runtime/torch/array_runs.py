@@ -31,7 +31,7 @@ from ..values.float_errors import ignoring_float_errors
 from ..values.tensor_memory import memory_of
 from ..values.torch_dtypes import tensor_of
 from .places import each
-from .products import blas, on_tensors
+from .routines.products import blas, on_tensors
 from .tensors import TensorMemory
 from .tracing import leave_to_python
 

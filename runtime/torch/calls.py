@@ -32,8 +32,8 @@ from .prepared.calls import PreparedCall
 from .prepared.fixed_calls import ListCall
 from .prepared.preparation import prepare
 from .prepared.recent import RecentCalls, signature
-from .products import on_tensors
 from .recorded.node import is_transformed, run_program
+from .routines.products import on_tensors
 from .tensors import TensorMemory, check_devices, checked, device_of, has_tangent, requires_grad
 from .tracing import refuse_tracers
 

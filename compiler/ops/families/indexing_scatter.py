@@ -276,7 +276,7 @@ _SCATTERS = (
 
 for _schema, _evaluate in _SCATTERS:
     # Kernels look at indices, of a few slices.
-    _traits = Trait.READS_BY_INDEX if _evaluate in (_scatter, _scatter_add) else Trait(0)
+    _traits = Trait.READS_BY_INDEX | Trait.LIBRARY if _evaluate in (_scatter, _scatter_add) else Trait.LIBRARY
     declare(_schema, _evaluate, traits=_traits, result=rules.same(), shape=shapes.shape_of("self"))
 declare(
     "aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
@@ -288,7 +288,7 @@ declare(
     "aten::embedding_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq,"
     " bool sparse) -> Tensor",
     _embedding_backward,
-    traits=Trait.REDUCTION,
+    traits=Trait.REDUCTION | Trait.LIBRARY,
     result=rules.like(rank=2),
     shape=_embedding_backward_shape,
 )
@@ -296,7 +296,7 @@ declare(
     "aten::embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx,"
     " bool scale_grad_by_freq) -> Tensor",
     _embedding_backward,
-    traits=Trait.REDUCTION,
+    traits=Trait.REDUCTION | Trait.LIBRARY,
     result=rules.like(rank=2),
     shape=_embedding_backward_shape,
 )

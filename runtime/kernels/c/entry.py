@@ -16,7 +16,7 @@ import numpy as np
 
 from ....compiler.fusion.unasked import is_unasked
 from ....compiler.ops.arrays import numpy_dtype
-from ....compiler.ops.families.linalg.libraries import multiplying_as_now
+from ....compiler.ops.libraries import computing_as_now
 from ....compiler.types.dtypes import BFLOAT16
 from ....compiler.types.types import NONE, UNDEFINED, TupleType, Type, is_tensor
 from ...execution.function_executor import FORGETTING
@@ -112,7 +112,7 @@ def entry_of(
     widths: Sequence[int | None],
     open_inputs: Collection[int] = (),
     *,
-    multiplies_as_now: bool = False,
+    computes_as_now: bool = False,
     library: LibraryBinder | None = None,
     answers: Sequence[bool] = (),
 ) -> Any:
@@ -120,7 +120,7 @@ def entry_of(
 
     The first of the values, as many as are `given`, are asked for, the others are what they are; those of
     `open_inputs` may be any ints. Results are tensors and tuples of tensors, as `widths_of` says; what the program
-    gives beyond them is left. Where it `multiplies_as_now`, that library does in each call which does now. `library`
+    gives beyond them is left. Where it `computes_as_now`, that library does in each call which does now. `library`
     stands for the library's ops on bare memory. Where there are `answers`, it runs there alone, and where the last of
     what the program gives, as many tensors, say so; there alone too where numbers are among the results.
     """
@@ -149,7 +149,7 @@ def entry_of(
         if program.takes_lists or len(program.outputs) < count:
             return None
         run = _with_entries(found, program).run
-        run = multiplying_as_now(run) if multiplies_as_now else run
+        run = computing_as_now(run) if computes_as_now else run
         bare = None
         if set(widths) == {-1}:
             bare = bare_of(program, values, open_inputs, has_products=found.has_products, library=library)

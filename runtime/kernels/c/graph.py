@@ -132,7 +132,7 @@ class CGraph:
 
         widths = widths_of(self._output_types)
         if isinstance(program, CProgram):
-            return entry_of(program, values, given, widths, self._open, multiplies_as_now=at_once, library=library)
+            return entry_of(program, values, given, widths, self._open, computes_as_now=at_once, library=library)
         if library is not None and program is not None:
             return self._decided_entry(values, given, library)
         if any(isinstance(value, float) for value in values) or at_once:

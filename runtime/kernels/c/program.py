@@ -119,7 +119,7 @@ class Extern:
         self.failed = failed
         self._readers = [_reader(argument) for argument in arguments]
         self.function = function
-        self._evaluate = ignoring_float_errors(op.evaluate if function is None else function)
+        self._evaluate = ignoring_float_errors(op.run if function is None else function)
 
     @property
     def read(self) -> Sequence[int]:

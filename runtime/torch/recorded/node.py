@@ -27,7 +27,7 @@ from ..kernels import kernel_program
 from ..kinds import BY_OPS, SYMBOLIC, is_batch_of_gradients
 from ..mixed_dtypes import for_dtypes
 from ..places import NestedPlaces, TensorPlace, each, moved, places, put_together, take_apart
-from ..products import on_tensors
+from ..routines.products import on_tensors
 from ..second_derivatives import KeptArguments
 from ..sized import SizedGraph
 from ..steps import Step, step_of

@@ -10,8 +10,8 @@ from .....lang.callers import calling_frame
 from ....types.lazy_numpy import np
 from ... import bounds
 from ...registry import Trait, declare
-from ...tensor_text import tensor_text
 from .scalars import item
+from .tensor_text import tensor_text
 
 NONDIFFERENTIABLE = Trait.NONDIFFERENTIABLE
 

@@ -10,8 +10,8 @@ from ....types.lazy_numpy import np
 from ....types.types import TENSOR_LIST, ListType, TensorType, Type
 from ...arguments import Arguments, Shape, Shapes
 from ...arrays import Array, plain_floats
+from ...libraries import add_product, library_product
 from ...registry import OPS, Trait, declare
-from .libraries import add_product, library_product
 
 MAX_NUMEL = 1 << 14
 """Operands with more elements are not worth the copy that joining them takes."""

@@ -16,10 +16,10 @@ from ....types.types import TensorType, Type
 from ...arguments import ShapeRule
 from ...arrays import Array, cast, compute_dtype, dtype_of, element, refuse_bools, result_dtype, widen
 from ...dims import wrap_dim
+from ...libraries import library_product
 from ...registry import Trait, declare
 from ..language.properties import sum_to_size
 from . import product_shapes
-from .libraries import library_product
 from .product_shapes import dimension_labels, einsum_dtype
 
 _M = Trait.MATMUL

@@ -15,9 +15,9 @@ from ....ops import rules, shapes
 from ....types.dtypes import INT64
 from ....types.lazy_numpy import np
 from ...arrays import Array, cast, dtype_of, refuse_whole_numbers, widen
+from ...libraries import library_product
 from ...registry import Trait, declare
 from ..indexing_scatter import sum_rows
-from ..linalg.libraries import library_product
 from . import window_shapes
 from .window_shapes import Extent, expanded, pair_widths, pooling
 from .windows import averaged_counts, bin_bounds, constant_pad, convolution_of_rank, padded_places, windows
@@ -230,14 +230,14 @@ _HOW = "int[] stride, int[] padding, int[] dilation"
 declare(
     f"gs::conv_input(int[] input_size, Tensor weight, Tensor grad_output, {_HOW}, int groups) -> Tensor",
     _conv_input,
-    traits=Trait.MATMUL,
+    traits=Trait.MATMUL | Trait.LIBRARY,
     result=rules.same(2),
     shape=shapes.sized("input_size"),
 )
 declare(
     f"gs::conv_weight(Tensor input, int[] weight_size, Tensor grad_output, {_HOW}, int groups) -> Tensor",
     _conv_weight,
-    traits=Trait.MATMUL,
+    traits=Trait.MATMUL | Trait.LIBRARY,
     result=rules.like(2),
     shape=shapes.sized("weight_size"),
 )
@@ -245,7 +245,7 @@ declare(
     f"aten::convolution(Tensor input, Tensor weight, Tensor? bias, {_HOW}, bool transposed, int[] output_padding,"
     " int groups) -> Tensor",
     _convolution,
-    traits=Trait.MATMUL,
+    traits=Trait.MATMUL | Trait.LIBRARY,
     result=rules.same(),
     shape=window_shapes.general_convolution,
 )
@@ -256,7 +256,7 @@ for _rank in (1, 2, 3):
         f" Tensor? bias=None, {_n} stride={_ones}, {_n} padding={_zeros}, {_n} output_padding={_zeros},"
         f" int groups=1, {_n} dilation={_ones}) -> Tensor",
         _conv_transposed,
-        traits=Trait.MATMUL,
+        traits=Trait.MATMUL | Trait.LIBRARY,
         result=rules.same(),
         shape=window_shapes.transposed_convolution,
     )
@@ -265,14 +265,14 @@ for _rank in (1, 2, 3):
         f"gs::avg_pool{_rank}d_adjoint(Tensor grad_output, int[] input_size, {_n} kernel_size, {_n} stride,"
         f" {_n} padding, bool ceil_mode, bool count_include_pad{_divisor}) -> Tensor",
         _of_rank(avg_pool_backward, _rank),
-        traits=Trait.REDUCTION,
+        traits=Trait.REDUCTION | Trait.LIBRARY,
         result=rules.same(),
         shape=shapes.sized("input_size"),
     )
     declare(
         f"gs::adaptive_avg_pool{_rank}d_adjoint(Tensor grad_output, int[] input_size, {_n} output_size) -> Tensor",
         _of_rank(adaptive_avg_pool_backward, _rank),
-        traits=Trait.REDUCTION,
+        traits=Trait.REDUCTION | Trait.LIBRARY,
         result=rules.same(),
         shape=shapes.sized("input_size"),
     )

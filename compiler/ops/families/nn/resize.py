@@ -282,7 +282,7 @@ for _rank in (1, 2, 3):
     declare(
         f"aten::adaptive_max_pool{_rank}d(Tensor self, int[{_rank}] output_size) -> (Tensor, Tensor)",
         _adaptive_max_pool(_rank),
-        traits=Trait.REDUCTION,
+        traits=Trait.REDUCTION | Trait.LIBRARY,
         result=rules.results(rules.same(), rules.indices),
         shape=window_shapes.adaptive_pool,
     )

@@ -14,8 +14,8 @@ from ....types.dtypes import INT64, Number
 from ....types.lazy_numpy import np
 from ...arguments import Arguments
 from ...arrays import Array, cast, dtype_of, element, refuse_bools, refuse_whole_numbers, widen
+from ...libraries import library_product
 from ...registry import Trait, declare
-from ..linalg.libraries import library_product
 from ..reductions.reductions import require_float
 from . import window_shapes
 from .window_shapes import Extent, conv_padding, exactly, expanded, pair_widths, pooling
@@ -279,7 +279,7 @@ for _rank in (1, 2, 3):
             f"aten::conv{_rank}d{_overload}(Tensor input, Tensor weight, Tensor? bias=None,"
             f" int[{_rank}] stride={_ones}, {_padding}, int[{_rank}] dilation={_ones}, int groups=1) -> Tensor",
             _conv,
-            traits=Trait.MATMUL,
+            traits=Trait.MATMUL | Trait.LIBRARY,
             result=rules.same(),
             shape=window_shapes.convolution,
             fits=window_shapes.bias_of_convolution,
@@ -292,14 +292,14 @@ for _rank in (1, 2, 3):
     declare(
         f"aten::avg_pool{_rank}d({_sizes}, bool ceil_mode=False, bool count_include_pad=True{_divisor}) -> Tensor",
         _avg_pool(_rank),
-        traits=Trait.REDUCTION,
+        traits=Trait.REDUCTION | Trait.LIBRARY,
         result=rules.same(),
         shape=window_shapes.pool,
     )
     declare(
         f"aten::max_pool{_rank}d({_sizes}, {_n} dilation={_ones}, bool ceil_mode=False) -> Tensor",
         _max_pool(_rank),
-        traits=Trait.REDUCTION,
+        traits=Trait.REDUCTION | Trait.LIBRARY,
         result=rules.same(),
         shape=window_shapes.pool,
     )
@@ -307,14 +307,14 @@ for _rank in (1, 2, 3):
         f"aten::max_pool{_rank}d_with_indices({_sizes}, {_n} dilation={_ones}, bool ceil_mode=False)"
         " -> (Tensor, Tensor)",
         _max_pool_with_indices(_rank),
-        traits=Trait.REDUCTION,
+        traits=Trait.REDUCTION | Trait.LIBRARY,
         result=rules.results(rules.same(), rules.indices),
         shape=window_shapes.pool,
     )
     declare(
         f"aten::adaptive_avg_pool{_rank}d(Tensor self, {_n} output_size) -> Tensor",
         adaptive_avg_pool(_rank),
-        traits=Trait.REDUCTION,
+        traits=Trait.REDUCTION | Trait.LIBRARY,
         result=rules.same(),
         shape=window_shapes.adaptive_pool,
     )

@@ -204,14 +204,14 @@ for _name, _ignore_nan in (("median", False), ("nanmedian", True)):
     declare(
         f"aten::{_name}(Tensor self) -> Tensor",
         _median(_ignore_nan),
-        traits=_R,
+        traits=_R | Trait.LIBRARY,
         result=rules.like(rank=0),
         shape=reduced,
     )
     declare(
         f"aten::{_name}.dim(Tensor self, int dim, bool keepdim=False) {_PAIR}",
         _median_dim(_name, _ignore_nan),
-        traits=_R,
+        traits=_R | Trait.LIBRARY,
         result=_values_and_indices,
         shape=reduced,
     )

@@ -118,7 +118,7 @@ for _name, _fold in (("cumsum", "add"), ("cumprod", "multiply")):
     declare(
         f"aten::{_name}(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
         _scan(_fold),
-        traits=_R,
+        traits=_R | Trait.LIBRARY,
         result=lambda types: rules.accumulated(2, rules.tensor_at(types, 0).rank)(types),
         shape=shapes.shape_of("self"),
         dtype=shapes.summed,
@@ -136,7 +136,7 @@ for _name, _extreme in (("cummax", "maximum"), ("cummin", "minimum")):
     declare(
         f"aten::{_name}(Tensor self, int dim) -> (Tensor values, Tensor indices)",
         _running_extreme(_extreme),
-        traits=_R,
+        traits=_R | Trait.LIBRARY,
         result=rules.results(rules.same(), rules.indices),
         shape=shapes.shape_of("self"),
         fits=fitting.has_dimension,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard
 import numpy as np
 
 from .....compiler.ops.arrays import Array
-from .....compiler.ops.families.linalg.libraries import LEAST_THREADED
+from .....compiler.ops.libraries import LEAST_THREADED
 from .....compiler.ops.registry import Op, Trait
 from ..program import IN_VAIN, CProgram, Extern, Slot, Stretch, are_slots, slots_among
 

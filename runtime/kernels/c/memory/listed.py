@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .....compiler.ops.families.language.control import added_gradients, sum_of_two
-from .....compiler.ops.families.linalg.libraries import Multiplier, current_library
+from .....compiler.ops.libraries import ArrayLibrary, current_library
 from .....compiler.ops.meta import Meta
 from .....compiler.types.dtypes import BY_NAME
 from ....plans.interpreter import run_plan
@@ -48,8 +48,8 @@ class ArrayList:
     def __init__(self, program: CProgram, own: Sequence[int] = ()) -> None:
         self.program = program
         self._own = frozenset(own)
-        self._observers: dict[Multiplier | None, LayoutObserver | None] = {}
-        self._native: dict[tuple[Multiplier | None, bool], Any] = {}
+        self._observers: dict[ArrayLibrary | None, LayoutObserver | None] = {}
+        self._native: dict[tuple[ArrayLibrary | None, bool], Any] = {}
 
     @ignoring_float_errors
     def run(self, values: Sequence[Any], stream: Any) -> list[Any]:
@@ -68,7 +68,7 @@ class ArrayList:
             return results
         return self.program.run(flat, thread_count())
 
-    def on_tensors(self, library: Multiplier | None) -> Callable[[list[Any]], Any] | None:
+    def on_tensors(self, library: ArrayLibrary | None) -> Callable[[list[Any]], Any] | None:
         """What gives the outputs that are in slots, in a row, for tensors and others in a row, or NotImplemented; None
         where nothing does, or not yet. Each is new, or one of the values."""
         key = (library, True)
@@ -77,7 +77,7 @@ class ArrayList:
         found: Callable[[list[Any]], Any] | None = self._native.get(key)
         return found
 
-    def _made(self, library: Multiplier | None, *, for_tensors: bool) -> Any:
+    def _made(self, library: ArrayLibrary | None, *, for_tensors: bool) -> Any:
         observer = self._observers[library]
         return None if observer is None else native_memory(observer, for_tensors=for_tensors)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from .....compiler.fusion.unasked import is_unasked
 from .....compiler.ops.arrays import Array, numpy_dtype
-from .....compiler.ops.families.linalg.libraries import current_library
+from .....compiler.ops.libraries import current_library
 from .....compiler.ops.registry import Trait
 from .....compiler.shapes.infer import moves_values
 from .....compiler.types.dtypes import BFLOAT16

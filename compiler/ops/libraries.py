@@ -1,16 +1,17 @@
-"""Which library multiplies matrices: NumPy's, or one that is chosen for a while by who runs a program.
+"""Which library multiplies matrices, and has routines for other ops: NumPy and ours, or one that is chosen for a
+while by who runs a program.
 
 What is chosen follows from what a call is given, never from time: the same call gives the same bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
-from ....types.lazy_numpy import np
-from ...arrays import Array
+from ..types.lazy_numpy import np
+from .arrays import Array
 
 LEAST_THREADED = 1 << 18
 """Factors multiplied for one matrix from which on NumPy's BLAS has threads of its own. Where another library
@@ -32,8 +33,11 @@ class ProductCall(NamedTuple):
     places: tuple[tuple[int, ...], ...]
 
 
-class Multiplier(Protocol):
-    """One that multiplies."""
+class ArrayLibrary(Protocol):
+    """One that computes on the memory of arrays."""
+
+    def run(self, op: Any, arguments: Sequence[Any]) -> Any:
+        """What an op of the registry gives; NotImplemented where it has no routine for such arguments."""
 
     def multiply(self, left: Array, right: Array) -> Array | None:
         """`left @ right`, new; None where it does not multiply such, or they do not fit."""
@@ -48,7 +52,7 @@ class Multiplier(Protocol):
         """Add `left @ right` to a matrix, if it does so for such."""
 
 
-_CHOSEN: ContextVar[Multiplier | None] = ContextVar("library", default=None)
+_CHOSEN: ContextVar[ArrayLibrary | None] = ContextVar("library", default=None)
 
 
 def library_product(left: Array, right: Array) -> Array:
@@ -58,9 +62,21 @@ def library_product(left: Array, right: Array) -> Array:
     return np.matmul(left, right) if found is None else found
 
 
-def current_library() -> Multiplier | None:
+def current_library() -> ArrayLibrary | None:
     """The one that is chosen; None for NumPy's."""
     return _CHOSEN.get()
+
+
+def by_library(op: Any, evaluate: Callable[..., Any]) -> Callable[..., Any]:
+    """What evaluates an op by the library that is chosen, and otherwise by its definition."""
+    chosen = _CHOSEN.get
+
+    def run(*arguments: Any) -> Any:
+        library = chosen()
+        found = NotImplemented if library is None else library.run(op, arguments)
+        return evaluate(*arguments) if found is NotImplemented else found
+
+    return run
 
 
 def add_product(total: Array, left: Array, right: Array) -> bool:
@@ -69,8 +85,8 @@ def add_product(total: Array, left: Array, right: Array) -> bool:
     return library is not None and library.add_product(total, left, right)
 
 
-def multiplying_by(library: Multiplier | None, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """What a function gives, while a library multiplies, unless that is None."""
+def computing_by(library: ArrayLibrary | None, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """What a function gives, while a library computes, unless that is None."""
     if library is None:
         return function(*args, **kwargs)
     token = _CHOSEN.set(library)
@@ -80,11 +96,11 @@ def multiplying_by(library: Multiplier | None, function: Callable[P, R], *args: 
         _CHOSEN.reset(token)
 
 
-def multiplying_as_now(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, in which that library multiplies which does now."""
+def computing_as_now(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, in which that library computes which does now."""
     library = _CHOSEN.get()
 
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        return multiplying_by(library, function, *args, **kwargs)
+        return computing_by(library, function, *args, **kwargs)
 
     return function if library is None else run

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...lang.light_dataclasses import dataclass
-from ..types.dtypes import BOOL, DEFAULT_FLOAT, INT64
-from ..types.lazy_numpy import np
-from .arrays import Array, dtype_of
+from .....lang.light_dataclasses import dataclass
+from ....types.dtypes import BOOL, DEFAULT_FLOAT, INT64
+from ....types.lazy_numpy import np
+from ...arrays import Array, dtype_of
 
 PRECISION = 4
 THRESHOLD = 1000

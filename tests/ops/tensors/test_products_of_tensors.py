@@ -9,9 +9,9 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
-from gradscript.compiler.ops.families.linalg import libraries
+from gradscript.compiler.ops import libraries
 from gradscript.compiler.ops.families.linalg.batches import add_product_in_place
-from gradscript.runtime.torch.products import LEAST_BYTES, LEAST_MULTIPLIED, Blas, blas, on_tensors
+from gradscript.runtime.torch.routines.products import LEAST_BYTES, LEAST_MULTIPLIED, Blas, blas, on_tensors
 
 SOURCE = """
 def product(x, y):
@@ -153,6 +153,9 @@ class Counting:
         self._library = library
         self.count = 0
 
+    def run(self, op: Any, arguments: Any) -> Any:
+        return NotImplemented
+
     def multiply(self, left: Any, right: Any) -> Any:
         found = self._library.multiply(left, right)
         self.count += found is not None
@@ -166,7 +169,7 @@ class Counting:
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counting:
-    from gradscript.runtime.torch import products
+    from gradscript.runtime.torch.routines import products
 
     library = Counting(_library())
     monkeypatch.setattr(products, "blas", lambda: library)
@@ -249,7 +252,7 @@ def test_autocast_and_modes_have_no_say_in_it(counted: Counting) -> None:
 
 
 def test_without_one_numpy_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gradscript.runtime.torch import products
+    from gradscript.runtime.torch.routines import products
 
     monkeypatch.setattr(products, "_of_torch", lambda: "/nowhere/libtorch_cpu.so")
     assert products.blas.__wrapped__() is None

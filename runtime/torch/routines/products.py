@@ -1,6 +1,6 @@
-"""Products of what is in the memory of tensors, by the BLAS that torch multiplies with.
+"""The library that computes on the memory of tensors: torch's routines, and the BLAS that torch multiplies with.
 
-It is called by its Fortran interface, past torch's dispatcher: no mode of torch and no autocast has a say in what a
+BLAS is called by its Fortran interface, past torch's dispatcher: no mode of torch and no autocast has a say in what a
 formula multiplies. Where torch has none of it, and for products of few elements, NumPy multiplies.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import product
 from math import prod
@@ -18,9 +18,11 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import torch
 
-from ...compiler.ops.arrays import Array
-from ...compiler.ops.families.linalg.libraries import LEAST_THREADED, Multiplier, ProductCall, multiplying_by
-from ..values.arena import ARENA
+from ....compiler.ops.arrays import Array
+from ....compiler.ops.libraries import LEAST_THREADED, ArrayLibrary, ProductCall, computing_by
+from ....compiler.ops.registry import Op
+from ...values.arena import ARENA
+from .loops import routine_result
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,6 +45,10 @@ class Blas:
             function.restype = None
             one, zero = number(1), number(0)
             self._functions[code] = (function, one, one, zero)
+
+    def run(self, op: Op, arguments: Sequence[Any]) -> Any:
+        """What a routine gives; NotImplemented where none does."""
+        return routine_result(op, arguments)
 
     def multiply(self, left: Array, right: Array) -> Array | None:
         """`left @ right`; None for what NumPy is to multiply, or to refuse."""
@@ -153,7 +159,7 @@ def _addresses(array: Array, batch: tuple[int, ...]) -> Iterable[int]:
 
 
 @cache
-def blas() -> Multiplier | None:
+def blas() -> ArrayLibrary | None:
     """That of torch; None where it has none by such names, or what it gives is wrong."""
     try:
         found = Blas(ctypes.CDLL(_of_torch()))
@@ -178,4 +184,4 @@ def _of_torch() -> str:
 
 def on_tensors(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """What a function gives that takes the memory of tensors: torch's BLAS multiplies in it."""
-    return multiplying_by(blas(), function, *args, **kwargs)
+    return computing_by(blas(), function, *args, **kwargs)

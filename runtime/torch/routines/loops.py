@@ -1,0 +1,136 @@
+"""Ops of the library on the memory of CPU tensors, by torch's own routines: those of `Trait.LIBRARY`.
+
+An op's definition on arrays goes through memory once for each of NumPy's functions, and has one thread; torch has a
+loop for the op. What such a routine refuses, or what modes of torch's would see, is for the definition, which also says
+what is wrong. Routines whose bits hang on how threads take turns are not called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+
+from ....compiler.ops.families.nn.window_shapes import expanded
+from ....compiler.ops.registry import Op
+from ...kernels.torch_ops import op_function, without_autocast
+from ...values.tensor_memory import NoMemory, memory_of
+from ...values.torch_dtypes import tensor_of
+
+_CPU = torch.device("cpu")
+_dispatch_modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
+_function_modes: Callable[[], int] = torch._C._len_torch_function_stack
+_are_transforms_active: Callable[[], bool] = torch._C._are_functorch_transforms_active
+_LEAST = 1 << 12
+"""Elements of an argument, below which an op takes no longer by its definition."""
+
+
+def routine_result(op: Op, arguments: Sequence[Any]) -> Any:
+    """What an op gives for arrays and others, on new memory; NotImplemented where its definition is to say."""
+    if all(map(_is_small, arguments)) or _are_transforms_active() or _dispatch_modes() or _function_modes():
+        return NotImplemented
+    try:
+        with without_autocast(_CPU):
+            return _as_arrays(_routine(op)(*[_as_tensors(argument) for argument in arguments]))
+    except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError, NoMemory):
+        return NotImplemented
+
+
+@cache
+def _routine(op: Op) -> Callable[..., Any]:
+    return _OWN.get(op.schema.full_name) or op_function(op, _CPU)
+
+
+def _is_small(argument: Any) -> bool:
+    if isinstance(argument, list | tuple):
+        return all(map(_is_small, argument))
+    return not isinstance(argument, np.ndarray) or argument.size < _LEAST
+
+
+def _as_tensors(value: Any) -> Any:
+    """Lists of tensors are no deeper than one."""
+    if isinstance(value, np.ndarray):
+        return tensor_of(value)
+    return [_as_tensors(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _as_arrays(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return memory_of(value)
+    return type(value)([_as_arrays(item) for item in value]) if isinstance(value, list | tuple) else value
+
+
+def _put_at(self: torch.Tensor, indices: list[Any], values: torch.Tensor, accumulate: bool) -> torch.Tensor:
+    """What threads add up with `accumulate` they add in any order: so rows are added by the number of each."""
+    if any(index is None or index.dtype is not torch.int64 for index in indices):
+        raise NotImplementedError
+    count = len(indices)
+    rows, rest = self.shape[:count], self.shape[count:]
+    places = torch.broadcast_tensors(*indices)
+    if any(values.shape[: max(values.ndim - places[0].ndim - len(rest), 0)]):
+        # Leading dimensions of one that are more than the place has: the definition drops them.
+        raise NotImplementedError
+    if not accumulate:
+        return torch.ops.aten.index_put(self, indices, values)
+    number = torch.zeros_like(places[0])
+    for place, size in zip(places, rows, strict=True):
+        if not place.numel() or int(place.min()) < -size or int(place.max()) >= size:
+            raise NotImplementedError
+        number = number * size + torch.where(place < 0, place + size, place)
+    flat = values.expand(*places[0].shape, *rest).reshape(-1, prod(rest))
+    return self.reshape(prod(rows), prod(rest)).index_add(0, number.reshape(-1), flat).reshape(self.shape)
+
+
+def _averages(rank: int) -> Callable[..., Any]:
+    """The gradient of average pooling, by the routine for a plane or a space; a line is a plane of one row."""
+    backward = torch.ops.aten.avg_pool3d_backward.default if rank == 3 else torch.ops.aten.avg_pool2d_backward.default
+
+    def run(
+        grad: torch.Tensor,
+        size: Sequence[int],
+        kernel: Sequence[int],
+        stride: Sequence[int],
+        padding: Sequence[int],
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor: int | None = None,
+    ) -> torch.Tensor:
+        windows, steps, pads = (expanded(given, rank) if given else [] for given in (kernel, stride, padding))
+        if rank == 1:
+            grad, size = grad.unsqueeze(-2), [*size[:-1], 1, size[-1]]
+            windows, steps, pads = [1, *windows], [1, *(steps or windows)], [0, *pads]
+        like = grad.new_empty(()).expand(*size)
+        found: torch.Tensor = backward(
+            grad, like, windows, steps or windows, pads, ceil_mode, count_include_pad, divisor
+        )
+        return found.squeeze(-2) if rank == 1 else found
+
+    return run
+
+
+def _rows_added(grad: torch.Tensor, *how: Any) -> torch.Tensor:
+    return torch.ops.aten.embedding_dense_backward(grad, *how[:4])
+
+
+def _of_floats(routine: Callable[..., Any]) -> Callable[..., Any]:
+    """What torch means for gradients it takes of whole numbers as well, and divides these otherwise."""
+
+    def run(grad: torch.Tensor, *how: Any) -> torch.Tensor:
+        if not grad.is_floating_point():
+            raise NotImplementedError
+        found: torch.Tensor = routine(grad, *how)
+        return found
+
+    return run
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "aten::index_put": _put_at,
+    "aten::embedding_backward": _of_floats(_rows_added),
+    "aten::embedding_dense_backward": _of_floats(_rows_added),
+    **{f"gs::avg_pool{rank}d_adjoint": _of_floats(_averages(rank)) for rank in (1, 2, 3)},
+}
