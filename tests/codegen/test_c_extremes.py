@@ -81,6 +81,8 @@ def test_short_rows_are_one_block_with_masks() -> None:
     def text(columns: int) -> str:
         return emit_function(collapse_axes(softmax(64, columns)), "softmax").text
 
+    # Those of nothing have no room for a block.
+    assert "j < 64" not in text(0)
     assert "j < 64" in text(61) and "j < 61 ?" in text(61) and "j < 16" in text(12)
     assert "?" not in text(512).split("denominator", 1)[1] and "?" not in text(64).split("denominator", 1)[1]
 

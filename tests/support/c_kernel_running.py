@@ -10,14 +10,15 @@ from gradscript.compiler.kernel_ir.kernel import Compute, Kernel, Store
 from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.scheduling.collapse import collapse_axes
 from gradscript.compiler.scheduling.cpu import split_for_cpu
-from gradscript.compiler.types.dtypes import BOOL
+from gradscript.compiler.types.dtypes import BOOL, FLOAT64
 from gradscript.lang.light_dataclasses import replace
 from gradscript.runtime.kernels.c.kernel import Kernels, module_of
-from kernel_cases import GROUPS, Case
+from kernel_cases import GROUPS, Case, softmax
 from kernel_running import Arrays
 from kernel_running import assert_as_meant as meant
 
 CASES = [case for cases in GROUPS.values() for case in cases if case.schedule is None]
+CASES += [Case("softmax, no columns", softmax(5, 0)), Case("float64 softmax, no columns", softmax(5, 0, FLOAT64))]
 """Those that no schedule is asked for: processors have their own."""
 
 

@@ -60,23 +60,24 @@ def blocks_of(
     of_lines: int,
     placed: Collection[int] = (),
 ) -> Blocks | None:
-    """None for a loop that is left as it is, or whose extent is not known; `of_lines` are points of a block at most
-    where results go by lines, 0 where they do not; `placed`, by their identity, loads and stores that go by an array.
+    """None for a loop that is left as it is, as one of no points is, for which arrays have no room; `of_lines` are
+    points of a block at most where results go by lines, 0 where they do not; `placed`, by their identity, loads and
+    stores that go by an array.
 
     What is left of a row by registers counts where rows are short; `is_row` tells them from parts of many rows.
     """
     turns = [item.reduce for item in loop.body if isinstance(item, Accumulate) and item.reduce.name not in nest.arrays]
-    if any(isinstance(item, Evaluate) and is_of_computed_index(item.statement) for item in loop.body):
+    if extent == 0 or any(isinstance(item, Evaluate) and is_of_computed_index(item.statement) for item in loop.body):
         return None
     sums = tuple(t.name for t in turns if t.combine == "sum" and t.dtype in (FLOAT32, FLOAT64))
     others = len(turns) - len(sums)
     if any(t.combine in ("sum", "prod") and t.dtype.is_floating and t.name not in sums for t in turns):
         # These have no lanes, and in a block of points other last bits than one by one.
         return None
-    lanes = lanes_of(extent) if extent else LANES
+    lanes = LANES if extent is None else lanes_of(extent)
     has_lines = of_lines > 0 and (not sums or lanes <= of_lines)
     lanes = min(lanes, of_lines) if has_lines else lanes
-    is_whole = extent is not None and extent > 0 and extent % lanes == 0
+    is_whole = extent is not None and extent % lanes == 0
     is_brief = len(loop.body) <= MOST_STATEMENTS * LANES // lanes
     has_masks = is_brief and _has_one_size(loop, kernel, nest) and _has_neighbours(loop, placed)
     is_odd = has_masks and is_row and (extent is None or (extent <= LANES and extent % LEAST_LANES > 0))
