@@ -28,11 +28,19 @@ def test_infinities_and_nan_are_results(name: str, ways: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["numpy", "c"])
-@pytest.mark.parametrize(("filled", "value"), [("[1], 7e4, dtype=torch.float16", np.inf), ("[3], 1e-60", 0.0)])
-def test_numbers_out_of_range_fill(filled: str, value: float, backend: str) -> None:
-    unit = gs.CompilationUnit(f"def f(x):\n    return x * 0 + torch.full({filled})\n")
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("x.float() * 0 + torch.full([1], 7e4, dtype=torch.float16)", np.inf),
+        ("x.float() * 0 + torch.full([3], 1e-60)", 0.0),
+        ("torch.xlogy(x, 1e-60)", -np.inf),
+        ("torch.xlogy(x, 1e60)", np.inf),
+    ],
+)
+def test_numbers_out_of_range_are_rounded(text: str, value: float, backend: str) -> None:
+    unit = gs.CompilationUnit(f"def f(x):\n    return {text}\n")
     with gs.settings.backend(backend), np.errstate(all="raise"):
-        assert (unit.f(np.ones(3, np.float32)) == value).all()
+        assert (unit.f(np.ones(3, np.float16)) == value).all()
 
 
 def test_errors_leave_the_handling_as_it_was() -> None:

@@ -247,8 +247,7 @@ def filled_element(group: Elements, node: Node, which: int, place: ElementPlace,
             raise Incompatible
         if result.is_floating and not is_open(number):
             # In its own dtype it may be another one, which shows where it is computed with in a wider one.
-            with np.errstate(all="ignore"):
-                number = np.asarray(number).astype(numpy_dtype(result)).item()
+            number = np.asarray(number).astype(numpy_dtype(result)).item()
         return group.body.cast(KernelConstant(number), dtype)
     return group.body.cast(KernelConstant(1 if "ones" in name else 0), dtype)
 

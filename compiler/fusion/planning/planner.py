@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ...ir.constants import TensorConstant
 from ...ir.graph import Graph
 from ...ir.node import Node, Value
@@ -62,18 +64,20 @@ def plan_program(
     whole; `is_first`, whether another graph is planned where no program holds them: then TooLarge. Unfusable where
     control flow or an unknown shape is left.
     """
-    if is_first:
-        return Planner(graph, known, inputs, supports, name, split).plan()
-    for reductions in TILED if tiled else ():
-        try:
-            return Planner(graph, known, inputs, supports, name, split, reductions).plan()
-        except TooLarge:
-            continue
-        except Unfusable as error:
-            # A kernel of tiles that cannot be split gives way to several without.
-            if not isinstance(error.__cause__, InvalidKernel | Unsplittable):
-                raise
-    return Planner(graph, known, inputs, supports, name, split, 0).plan()
+    # Numbers are rounded as kernels round them, of which NumPy is to tell nobody.
+    with np.errstate(all="ignore"):
+        if is_first:
+            return Planner(graph, known, inputs, supports, name, split).plan()
+        for reductions in TILED if tiled else ():
+            try:
+                return Planner(graph, known, inputs, supports, name, split, reductions).plan()
+            except TooLarge:
+                continue
+            except Unfusable as error:
+                # A kernel of tiles that cannot be split gives way to several without.
+                if not isinstance(error.__cause__, InvalidKernel | Unsplittable):
+                    raise
+        return Planner(graph, known, inputs, supports, name, split, 0).plan()
 
 
 class Planner:
