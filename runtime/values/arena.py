@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from math import prod
 from threading import RLock
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -37,11 +37,31 @@ class Stats:
     made: int
 
 
+class BlockCounts(NamedTuple):
+    """Bytes of blocks, in use and waiting; how many were used again, and made."""
+
+    in_use: int
+    waiting: int
+    reused: int
+    made: int
+
+
+class OtherBlocks(Protocol):
+    """Blocks that a module in C has for results that no array is made of."""
+
+    def counts(self) -> BlockCounts: ...
+
+    def shrink(self, most: int, *, stays: bool) -> None:
+        """Give back what waits but for so many bytes; where that `stays`, no more will wait from now on."""
+
+
 class Arena:
     """Blocks by size, the one that came back last first."""
 
     def __init__(self, most_waiting: int) -> None:
         self.most_waiting = most_waiting
+        self._room = most_waiting
+        self._others: OtherBlocks | None = None
         self._lock = RLock()
         self._waiting: dict[int, list[_Memory]] = {}
         self._bytes_waiting = self._bytes_in_use = self._reused = self._made = 0
@@ -56,10 +76,21 @@ class Arena:
 
     def stats(self) -> Stats:
         with self._lock:
-            return Stats(self._bytes_in_use, self._bytes_waiting, self.most_waiting, self._reused, self._made)
+            own = BlockCounts(self._bytes_in_use, self._bytes_waiting, self._reused, self._made)
+        others = (0,) * 4 if self._others is None else self._others.counts()
+        in_use, waiting, reused, made = map(sum, zip(own, others, strict=True))
+        return Stats(in_use, waiting, self.most_waiting, reused, made)
+
+    def counts_with(self, others: OtherBlocks) -> None:
+        """Have others counted with these. Half of what may wait waits in either."""
+        self._room = self.most_waiting // 2
+        others.shrink(self._room, stays=True)
+        self._others = others
 
     def clear(self) -> None:
         """Give what waits back to the system."""
+        if self._others is not None:
+            self._others.shrink(0, stays=False)
         with self._lock:
             self._waiting.clear()
             self._bytes_waiting = 0
@@ -88,11 +119,11 @@ class Arena:
         size = memory[0].nbytes
         with self._lock:
             self._bytes_in_use -= size
-            if size > self.most_waiting:
+            if size > self._room:
                 return
             self._waiting.setdefault(size, []).append(memory)
             self._bytes_waiting += size
-            while self._bytes_waiting > self.most_waiting:
+            while self._bytes_waiting > self._room:
                 oldest = next(iter(self._waiting))
                 blocks = self._waiting[oldest]
                 if blocks:

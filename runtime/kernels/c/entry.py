@@ -20,7 +20,7 @@ from ....compiler.ops.libraries import computing_as_now
 from ....compiler.types.dtypes import BFLOAT16
 from ....compiler.types.types import NONE, UNDEFINED, TupleType, Type, is_tensor
 from ...execution.function_executor import FORGETTING
-from ...values.arena import ARENA
+from ...values.arena import ARENA, BlockCounts
 from .launched import thread_count
 from .launcher import launcher_address
 from .library import extension
@@ -59,18 +59,35 @@ _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 _BFLOAT = 4
 
 
+class _NativeBlocks:
+    """What `text/blocks.c` has for the results on bare memory, by the addresses of its functions."""
+
+    def __init__(self, shrink: int, count: int) -> None:
+        self._shrink = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int)(shrink)
+        self._count = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_int64))(count)
+
+    def counts(self) -> BlockCounts:
+        found = (ctypes.c_int64 * 4)()
+        self._count(found)
+        return BlockCounts(*found)
+
+    def shrink(self, most: int, *, stays: bool) -> None:
+        self._shrink(most, stays)
+
+
 class Types(NamedTuple):
     """What `text/passes.c` has: programs, pairs of them, and several of either, called; where its function is that runs
-    them on bare memory, and whether that has products."""
+    them on bare memory, whether that has products, and in which blocks it puts large results."""
 
     entry: Callable[..., Any]
     pair: Callable[..., Any]
     calls: Callable[[], Calls]
     bare: int
     has_products: bool
+    blocks: _NativeBlocks
 
 
-TEXTS = ("dlpack.c", "products.c", "library.c", "entry.c", "bare_entry.c", "passes.c")
+TEXTS = ("dlpack.c", "blocks.c", "products.c", "library.c", "entry.c", "bare_entry.c", "passes.c")
 """Parts of one module."""
 
 
@@ -80,8 +97,10 @@ def types() -> Types | None:
     made = extension(TEXTS, "gs_types")
     if made is None:
         return None
-    entry, pair, calls, bare, has_products = made[0](np.matmul)
-    return Types(entry, pair, calls, bare, bool(has_products))
+    entry, pair, calls, bare, has_products, *functions = made[0](np.matmul)
+    blocks = _NativeBlocks(*functions)
+    ARENA.counts_with(blocks)
+    return Types(entry, pair, calls, bare, bool(has_products), blocks)
 
 
 def new_calls() -> Calls:

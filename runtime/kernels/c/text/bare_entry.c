@@ -3,14 +3,24 @@
 #define ALIGNMENT 64
 #define DLPACK_CPU 1
 
-static void dropped(gs_managed *managed) { free(managed); }
+/* What is large lies in a block, which is the context. */
+static void dropped(gs_managed *managed)
+{
+    if (managed && managed->context) block_is_back(managed->context);
+    free(managed);
+}
 
 static gs_managed *new_managed(const Made *made)
 {
     const size_t head = sizeof(gs_managed) + 2 * (size_t)made->ndim * sizeof(int64_t);
-    gs_managed *managed = malloc(head + ALIGNMENT + (size_t)made->nbytes);
+    const int is_large = made->nbytes >= LARGE;
+    gs_managed *managed = malloc(head + (is_large ? 0 : ALIGNMENT + (size_t)made->nbytes));
     if (!managed) return NULL;
     memset(managed, 0, sizeof *managed);
+    if (is_large && !(managed->context = block_of(made->nbytes))) {
+        free(managed);
+        return NULL;
+    }
     managed->version.major = 1;
     managed->drop = dropped;
     gs_tensor *tensor = &managed->tensor;
@@ -26,7 +36,7 @@ static gs_managed *new_managed(const Made *made)
         tensor->sizes[i] = made->sizes[i];
         tensor->strides[i] = stride;
     }
-    tensor->data = (void *)(((uintptr_t)managed + head + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
+    tensor->data = managed->context ? managed->context : (void *)(((uintptr_t)managed + head + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
     return managed;
 }
 
@@ -336,11 +346,11 @@ static int run_entry_bare(
     }
     if (casts && cast(torch, Py_True)) status = FAILED;
     for (; status == DONE && found < self->bare_count && !PyErr_Occurred(); ++found) results[found] = result_of(&run, found, owned);
-    for (Py_ssize_t i = 0; i < self->made_count; ++i) free(made[i]);
+    for (Py_ssize_t i = 0; i < self->made_count; ++i) dropped(made[i]);
     for (Py_ssize_t i = 0; self->calls && i < all; ++i) Py_XDECREF(tensors[i]);
     if (!PyErr_Occurred() || status == FAILED) return status;
     for (Py_ssize_t i = 0; i < found; ++i) {
-        free(results[i].made);
+        dropped(results[i].made);
         Py_XDECREF((PyObject *)results[i].tensor);
     }
     return given_up();

@@ -22,7 +22,6 @@ typedef int gs_run(
     const gs_number *numbers, int threads);
 
 #define MOST_ITEMS 16
-#define LARGE (1 << 16) /* bytes from which an array comes from the arena */
 #define LONG (1 << 14)  /* points from which Python's other threads run meanwhile */
 
 enum { DONE = 0, FAILED = -1, ELSEWHERE = 1 };
@@ -59,7 +58,7 @@ typedef struct {
     gs_run *run;
     const void *launches;
     const int64_t *sizes;
-    int is_long, is_bare; /* whether results are small, and of dtypes that DLPack has */
+    int is_long, is_bare; /* whether results are of dtypes that DLPack has */
     int calls;            /* whether an act is a call of torch's, on bare memory */
     PyObject *defaults; /* a tuple: the last inputs, which are not given */
     PyObject *constants, *threads, *allocate, *owner;
@@ -140,6 +139,7 @@ static int read_act(PyObject *item, Act *act)
     return DONE;
 }
 
+/* Whether a view may be copied, element by element. */
 static int is_small(const Made *made) { return made->code >= 0 && made->nbytes < LARGE; }
 
 /* Whether an entry can be run on bare memory. */
@@ -150,7 +150,7 @@ static int may_be_bare(const Entry *self)
     for (Py_ssize_t i = 0; i < self->given_count; ++i)
         if (self->guards[i].kind == ANYTHING) return 0;
     for (Py_ssize_t i = 0; i < self->made_count; ++i)
-        if (!is_small(self->made + i)) return 0;
+        if (self->made[i].code < 0) return 0;
     for (Py_ssize_t i = 0; i < self->view_count; ++i) {
         const Py_ssize_t source = self->views[i].source;
         if (source < 0 || source >= made + self->made_count) return 0;

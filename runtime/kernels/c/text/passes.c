@@ -343,7 +343,8 @@ static Py_ssize_t run_bare(
     return -1;
 }
 
-/* NumPy's matmul → (Entry, Pair, Calls, the address of run_bare, whether there are products) */
+/* NumPy's matmul → (Entry, Pair, Calls, the address of run_bare, whether there are products, the addresses of
+   gs_shrink_blocks and gs_count_blocks) */
 PyObject *gs_types(PyObject *matmul)
 {
     import_array();
@@ -351,6 +352,8 @@ PyObject *gs_types(PyObject *matmul)
     PyTypeObject *types[] = {&EntryType, &PairType, &PullbackType, &CallsType};
     for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
         if (PyType_Ready(types[i])) return NULL;
+    pthread_atfork(NULL, NULL, begin_blocks_anew);
     return Py_BuildValue(
-        "(OOOni)", &EntryType, &PairType, &CallsType, (Py_ssize_t)(intptr_t)run_bare, product_loop[0] && product_loop[1]);
+        "(OOOninn)", &EntryType, &PairType, &CallsType, (Py_ssize_t)(intptr_t)run_bare, product_loop[0] && product_loop[1],
+        (Py_ssize_t)(intptr_t)gs_shrink_blocks, (Py_ssize_t)(intptr_t)gs_count_blocks);
 }
