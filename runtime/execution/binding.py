@@ -71,6 +71,8 @@ class Binder:
             raise self._too_many(args)
         given = dict(zip(self._names, args))  # noqa: B905 - there may be fewer
         for name, value in kwargs.items():
+            if not isinstance(name, str):
+                raise TypeError(f"the arguments to bind by name are a dict of names, not of {type(name).__name__}")
             if name not in self._names:
                 message = f"there is no argument '{name}'"
                 raise self._failure("R001", message, name, *did_you_mean(name, self._names), self._signature())

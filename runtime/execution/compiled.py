@@ -183,7 +183,7 @@ def _arguments(args: Any, kwargs: Any, binder: Any) -> tuple[tuple[Any, ...], Ma
     """What is bound, where it is no tuple or no dict."""
     if not isinstance(args, tuple | list):
         raise TypeError(f"the arguments to bind are a tuple, not {type(args).__name__}")
-    if not isinstance(kwargs, Mapping) or not all(isinstance(name, str) for name in kwargs):
+    if not isinstance(kwargs, Mapping):
         raise TypeError(f"the arguments to bind by name are a dict of names, not {type(kwargs).__name__}")
     if not isinstance(binder, Binder | None):
         raise TypeError(f"what binds is a Binder, not {type(binder).__name__}")

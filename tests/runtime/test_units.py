@@ -71,7 +71,10 @@ def test_what_is_no_file_of_source_says_what_to_give(tmp_path: Path) -> None:
     (tmp_path / "norms.grad").write_text("def f(x):\n    return x\n", encoding="utf-8")
     with pytest.raises(FileNotFoundError, match=r"did you mean 'norms\.grad'\?.*norm\.grad"):
         gs.load(tmp_path / "norm.grad")
-    with pytest.raises(IsADirectoryError, match=r"a folder, not a file; it holds norms\.grad"):
+    (tmp_path / "dangling.grad").symlink_to("nowhere")
+    with pytest.raises(FileNotFoundError, match=r"directory: .*dangling"):
+        gs.load(tmp_path / "dangling.grad")
+    with pytest.raises(IsADirectoryError, match=r"a folder, not a file; it holds dangling\.grad, norms\.grad"):
         gs.load(tmp_path)
     for path in ("norms\0.grad", "\ud800.grad"):
         with pytest.raises(OSError, match="no path of a file"):

@@ -11,7 +11,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from ....lang.diagnostics import Diagnostics, did_you_mean, nearest
+from ....lang.diagnostics import Diagnostics, did_you_mean
 from ....lang.imports import Import, relative_imports
 from ....lang.source import Source
 from ....lang.trampoline import Walk, run
@@ -135,9 +135,13 @@ def _bytes_of(path: Path, shown: str) -> bytes:
 
 
 def _beside(path: Path) -> str:
-    """The name that was meant, of the files in the same folder."""
+    """The name that was meant, of the files in the same folder; what they end in makes none like another."""
+    from difflib import get_close_matches
+
     with suppress(OSError):
-        return nearest(path.name, [each.name for each in path.parent.iterdir()])
+        names = {each.stem: each.name for each in path.parent.iterdir() if each.name != path.name}
+        near = get_close_matches(path.stem, names, n=1, cutoff=0.7)
+        return f"; did you mean '{names[near[0]]}'?" if near else ""
     return ""
 
 
