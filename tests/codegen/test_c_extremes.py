@@ -10,10 +10,8 @@ import pytest
 import torch
 from gradscript.compiler.codegen.c.module import emit_function
 from gradscript.compiler.scheduling.collapse import collapse_axes
-from gradscript.compiler.types.dtypes import FLOAT64
 from gradscript.runtime.kernels import notices
 from gradscript.runtime.kernels.c.compiler import compiler
-from kernel_building import KernelBuilder
 from kernel_cases import softmax
 
 pytestmark = pytest.mark.skipif(not compiler(), reason="needs a compiler of C")
@@ -99,14 +97,3 @@ def test_their_powers_have_kernels(extreme: str, power: str, monkeypatch: pytest
         warnings.simplefilter("error")
         found = gs.CompilationUnit(f"def f(x):\n    return {text}\n").f(x)
     np.testing.assert_allclose(found, eval(text, {"torch": torch, "x": torch.from_numpy(x)}).numpy(), rtol=1e-15)
-
-
-def test_what_is_held_of_no_points_has_room_for_a_block_of_masks() -> None:
-    k = KernelBuilder("twice", i=(0, "reduction"))
-    k.input("x", FLOAT64, (0,))
-    k.output("total", FLOAT64, ())
-    kept = k.compute("sigmoid", k.load("x", "i"), name="kept")
-    first = k.reduce("sum", kept, "i", name="first")
-    k.store("total", "", k.reduce("sum", k.compute("add", kept, first), "i", name="second"))
-    text = emit_function(k.build(), "twice").text
-    assert "double kepts_room[64]" in text and "i < 64" in text

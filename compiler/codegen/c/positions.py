@@ -173,10 +173,9 @@ class CPositions:
         return min(block or self._sizes[axis], max(self._sizes[axis], 1))
 
     def room_of(self, axis: str) -> int:
-        """Points along an axis of an array: a whole number of blocks where loops go through it by such, and one at
-        least, which is gone through with masks where there are no points."""
+        """Points along an axis of an array: a whole number of blocks where loops go through it by such."""
         extent, lanes = self.extent_of(axis), self.lanes.get(axis, 1)
-        return extent if lanes == 1 else -(-max(extent, 1) // lanes) * lanes
+        return extent if lanes == 1 else -(-extent // lanes) * lanes
 
     def rooms_of(self, axes: Sequence[str]) -> str:
         """Elements of an array, as text.
@@ -191,7 +190,7 @@ class CPositions:
         lanes = self.lanes.get(axis, 1)
         if not self.has_any_size or lanes == 1:
             return self.number(self.room_of(axis))
-        return f"{lanes} * (({self.number(max(self.extent_of(axis), 1))} + {lanes - 1}) / {lanes})"
+        return f"{lanes} * (({self.number(self.extent_of(axis))} + {lanes - 1}) / {lanes})"
 
     def known_extent_of(self, axis: str) -> int | None:
         """Points of an axis that a program goes through at most; None where that is passed."""
