@@ -16,7 +16,7 @@ from ..autodiff.gradient import Gradient
 from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.kinds import carried
-from ..ir.node import Node, Value
+from ..ir.node import RETURN, Node, Value
 from ..ir.structure import UNROUNDED
 from ..ops.meta import Meta
 from ..ops.registry import OPS, Trait
@@ -96,6 +96,15 @@ def with_wide_statistics(gradient: Gradient, metas: Sequence[Any]) -> Gradient:
 def is_unrounded(value: Value) -> bool:
     """Whether it is a statistic as kernels compute it, in another dtype than the source has it."""
     return UNROUNDED in value.node.attrs
+
+
+def in_halves(builder: Builder, wide: Value, node: Node, dtype: DType) -> Value:
+    """What is computed in float32 in place of what a node gives, in its dtype of halves: kernels go on with it as it
+    is, and it is rounded where it is a result."""
+    narrow = _converted(builder, wide, dtype)
+    if any(use.user.kind == RETURN for use in node.output.uses):
+        del narrow.node.attrs[UNROUNDED]
+    return narrow
 
 
 def _half(value: Value) -> DType | None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from array_programs import assert_close, check_fused, fused, run_fused
 from gradscript.compiler.fusion.program import ExternStep, Program
+from gradscript.compiler.kernel_ir.kernel import Cast
 
 
 def draw(*shape: int) -> np.ndarray:
@@ -223,6 +224,16 @@ OF_COLUMNS = "centered = x - x.mean(0)\n    return "
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-9), (np.float32, 2e-6)])
 def test_variances_of_columns_are_right(result: str, dtype: type, tolerance: float) -> None:
     check_fused(of(OF_COLUMNS + result, "x, w"), [(draw(70, 3) + 5).astype(dtype), draw(3).astype(dtype)], tolerance)
+
+
+def test_variances_of_columns_of_halves_are_rounded_as_results_alone() -> None:
+    """What is left of 1 beside a deviation that is nearly 1 had three digits less."""
+    function = of(f"{OF_COLUMNS}torch.relu(1 - torch.sqrt(centered.square().mean(0) + 1e-4)).mean()", "x")
+    x = draw(700, 20).astype(np.float16)
+    (found,), _, kernels = run_fused(fused(function, [x]), [x], [np.ones((), np.float16)])
+    want = np.maximum(1 - np.sqrt(x.astype(np.float64).var(0) + 1e-4), 0).mean()
+    assert_close(found, want, 6e-4)
+    assert not any(isinstance(s, Cast) and s.dtype.is_half for kernel in kernels for s in kernel.body)
 
 
 def test_variances_of_columns_take_one_pass() -> None:

@@ -19,14 +19,14 @@ from typing import Any
 from ....lang.light_dataclasses import dataclass
 from ...ir.builder import Builder
 from ...ir.graph import Graph
-from ...ir.node import RETURN, Node, Value
+from ...ir.node import Node, Value
 from ...ir.rewrite import replace_node
-from ...ir.structure import UNROUNDED
 from ...ops.arguments import Shape
 from ...ops.meta import Meta
 from ...scheduling.limits import LIMITS
 from ...types.dtypes import FLOAT32
 from ..planning.reductions import is_of_columns, reduction_of
+from ..statistics import in_halves
 from .drawn import Supported, waits_for_reductions
 
 PART = 128
@@ -283,9 +283,7 @@ def _of_parts(builder: Builder, parts: _Parts, elements: Value, dim: int) -> lis
 def _replace(builder: Builder, node: Node, result: Value, known: Mapping[Value, Any]) -> None:
     meta = known[node.output]
     if meta.dtype.is_half:
-        result = builder.op("aten::to.dtype", result, meta.dtype.code)
-        if all(use.user.kind != RETURN for use in node.output.uses):
-            result.node.attrs[UNROUNDED] = True
+        result = in_halves(builder, result, node, meta.dtype)
     result = builder.op("aten::reshape", result, [*meta.shape])
     result.type, result.name_hint = node.output.type, node.output.name_hint
     replace_node(node, [result])

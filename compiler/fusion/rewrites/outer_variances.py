@@ -21,6 +21,7 @@ from ...ir.node import Node, Value
 from ...ir.rewrite import replace_node
 from ...types.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from ..planning.reductions import Reduction, is_of_rows, reduction_of
+from ..statistics import in_halves
 from .drawn import Supported, waits_for_reductions
 
 _MEANS = {"aten::sum.dim_IntList": "aten::mean.dim", "aten::sum": "aten::mean"}
@@ -158,6 +159,9 @@ def _sum_at_once(node: Node, x: Value, squares: Reduction, known: Mapping[Value,
     rest = builder.op(node.kind, beside, *arguments)
     lost = builder.op(_PRODUCT, rest, builder.op(_MEANS[node.kind], beside, *arguments))
     result = builder.op("aten::clamp", builder.op("aten::sub.Tensor", total, lost, 1), 0)
-    result = builder.op("aten::to.dtype", result, known[node.output].dtype.code)
+    dtype = known[node.output].dtype
+    result = builder.op("aten::to.dtype", result, FLOAT32.code if dtype.is_half else dtype.code)
+    if dtype.is_half:
+        result = in_halves(builder, result, node, dtype)
     result.type, result.name_hint = node.output.type, node.output.name_hint
     replace_node(node, [result])
