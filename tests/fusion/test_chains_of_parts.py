@@ -16,6 +16,11 @@ STEPS = {
     "turned": ("x = torch.cat([x[1:], x[:1]]) + w", 300),
     # Each sum is of what the ones before it are taken from.
     "sums in a row": ("x = 0.5 * x / (x.abs().amax(0, keepdim=True) + 1) + w", 900),
+    # What no kernel has before the library is through is sought in none of those before.
+    "read by index": ("x = x.index_select(1, torch.arange(7, -1, -1)) * x + w", 400),
+    "by the library": ("x = torch.cumsum(x, 0) * w", 40),
+    # Nor in kernels before the sums that it follows from.
+    "repeated": ("x = x.repeat(2, 1)[:8] * w", 60),
 }
 """With how many elements of each step are looked at at most, those of trials that fail too; there were four times as
 many in 40 steps, and with the steps they grew."""

@@ -92,7 +92,7 @@ class ElementWriter(IterationSpace):
         key = (value, place, guards)
         found = self.body.memo.get(key)
         if found is None:
-            before = self.work.begin(value, place)
+            before = self.work.begin(value, place, guards)
             found = yield self._make(value, place, guards)
             self.body.memo[key] = found
             self.work.end(value, before)
@@ -110,7 +110,7 @@ class ElementWriter(IterationSpace):
                 raise Incompatible
             yield from ()
             return held.name
-        stored = self.memory.where(value, self)
+        stored = self.memory.where(value, self.order)
         if stored is not None:
             return self._load(value, stored, place, guards)
         if value in self.memory.kept:

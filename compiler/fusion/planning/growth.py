@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 
 from ...ir.node import Value
 from ...kernel_ir.index import AxisAtom, Index
-from ..elements.rule import ElementPlace, Incompatible
+from ..elements.rule import ElementPlace, Incompatible, LoadGuards
 
 MOST_AGAIN, FEW_AGAIN = 160, 16
 """Work of a kernel on elements besides the first of each value, for which nothing goes into memory; and once something
@@ -26,6 +26,8 @@ AGAIN_OF_EACH = 1
 """So much more for each value that it computes."""
 LONGEST_PLACE = 96
 """Axes, quotients and remainders in the indices of a place: each reshape that none undoes may multiply them."""
+MOST_GUARDS = 16
+"""That an element stands under: each read by an index that is read adds one, and each is asked for at each load."""
 MOST_BESIDE = 16
 """Elements that lie side by side, as of a stack, of which none is another one computed again."""
 SELDOM = 32
@@ -110,8 +112,10 @@ class ProgramWork:
         return max(most, key=most.__getitem__, default=None)
 
 
-def is_long(place: ElementPlace) -> bool:
-    """Whether the indices of a place have grown too long."""
+def is_long(place: ElementPlace, guards: LoadGuards) -> bool:
+    """Whether the indices of a place have grown too long, or what it stands under."""
+    if len(guards) > MOST_GUARDS:
+        return True
     if all(type(atom) is AxisAtom for index in place for _, atom in index.terms):
         return False
     return sum(1 for index in place for _ in index.atoms()) > LONGEST_PLACE

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from ...ir.node import Value
 from ..elements.body import Body
-from ..elements.rule import ElementPlace, Incompatible
+from ..elements.rule import ElementPlace, Incompatible, LoadGuards
 from .growth import SELDOM, Asked, Overgrown, is_long, largest_again, room_left
 from .placement import MemoryPlacement
 
@@ -37,9 +37,9 @@ class KernelWork:
 
     # --- elements ---
 
-    def begin(self, value: Value, place: ElementPlace) -> int:
+    def begin(self, value: Value, place: ElementPlace, guards: LoadGuards) -> int:
         """An element is about to be computed: the work before it, for `end`."""
-        if is_long(place):
+        if is_long(place, guards):
             raise Overgrown(self._within[-1]) if len(self._within) > 1 else Incompatible
         self._within.append(value)
         return self._work

@@ -16,8 +16,11 @@ from ...kernel_ir.layout import Layout, StridedView, views_of
 from ...ops.meta import Meta
 from ...ops.registry import OPS, Trait
 from ...types.dtypes import FLOAT32
+from ..elements.joins import cat, padded_element, select_scatter, slice_scatter, stack
 from ..elements.pointwise import add_gradients, cast_element, functions_within, pointwise_element, same_element
+from ..elements.reads import embedding, filled_element, gathered_element, index_select, subscripted
 from ..elements.rule import ElementReader
+from ..elements.views import flip, repeat, view
 from ..statistics import statistics_of
 from .growth import MOST_AGAIN, ProgramWork
 from .reductions import Reduction
@@ -26,6 +29,11 @@ WORK_OF_FUNCTION = 16
 """What computing one takes, as a sine, beside what an element takes that is a sum or lies elsewhere."""
 BEFORE = -1
 """The step after which inputs and constants are there."""
+_READS_ALL = (
+    *(pointwise_element, cast_element, same_element, add_gradients, view, flip, repeat),
+    *(gathered_element, index_select, embedding, subscripted, padded_element),
+)
+"""What has an element of each of its tensors read; of what is put together, one part may be there before another."""
 
 
 class Holder(Protocol):
@@ -68,6 +76,8 @@ class MemoryPlacement:
         """The last number of each name that was given: all up to it are taken, by trials that failed too."""
         self._work: dict[Value, int] = {}
         self._views: dict[Node, list[StridedView] | None] = {}
+        self._first: dict[Value, int] = {}
+        """Before which step no kernel computes an element of a value, as far as that is known."""
 
     def place(self, value: Value, order: int, layout: Layout | None = None) -> str:
         """Give a value a name and, if it is a tensor, a layout: it is there after step `order`."""
@@ -77,17 +87,17 @@ class MemoryPlacement:
         self.placed[value] = (name, order)
         return name
 
-    def where(self, value: Value, group: Holder) -> str | None:
-        """The name of a tensor that is in memory before a group runs; None for one that is not to be read there.
+    def where(self, value: Value, before: int) -> str | None:
+        """The name of a tensor that is in memory before a step; None for one that is not to be read there.
 
         What an earlier group computes without storing it is put down as wanted.
         """
         placed = self.placed.get(value)
         if placed is not None:
             name, order = placed
-            return name if order < group.order else None
+            return name if order < before else None
         holder = self.held_in.get(value)
-        if holder is None or holder.order >= group.order:
+        if holder is None or holder.order >= before:
             return None
         name = self.place(value, holder.order, self.layout_for(value))
         self.wanted.append((value, name))
@@ -131,9 +141,31 @@ class MemoryPlacement:
         """The name of a number that is computed or given at run time, and after which step it is there."""
         return self.placed[value]
 
+    def visited(self, node: Node) -> None:
+        """A node was planned, all before it too: from now on kernels may compute with what it gives."""
+        for value in node.outputs:
+            if value in self.held_in:
+                self._first[value] = self.held_in[value].order
+            elif value in self.reductions or self._reads_all(node):
+                self._first[value] = max((self._first.get(one, BEFORE) for one in node.inputs), default=BEFORE)
+            elif self.rules.get(node) in (cat, stack):
+                parts = node.inputs[0].node.inputs
+                self._first[value] = min((self._first.get(one, BEFORE) for one in parts), default=BEFORE)
+            elif node not in self.rules and value in self.placed:
+                self._first[value] = self.placed[value][1]
+
+    def _reads_all(self, node: Node) -> bool:
+        """Whether an element of what a node gives is computed with one of each of its tensors."""
+        rule = self.rules.get(node)
+        if rule in (slice_scatter, select_scatter):
+            # A gradient of a slice is nothing but what is in it.
+            return self.rules.get(node.inputs[0].node) is filled_element
+        return rule in _READS_ALL
+
     def kept_until(self, value: Value) -> int:
-        """After which step all is there that a value follows from and that is not to be computed again."""
-        found, pending, seen = BEFORE, [value], {value}
+        """After which step all is there that a value follows from, and that no kernel computes, or is not to compute
+        again: a kernel before that need not be tried."""
+        found, pending, seen = self._first.get(value, BEFORE), [value], {value}
         for before in pending if self.kept else ():
             placed = self.placed.get(before)
             if before in self.kept:

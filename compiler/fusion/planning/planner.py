@@ -113,6 +113,7 @@ class Planner:
             kept = self._roles.kept_for_later()
             for node in self.graph.nodes:
                 self._visit(node)
+                self.memory.visited(node)
                 if node in kept:
                     self.materialize(node.output)
             for value in self.graph.outputs:
