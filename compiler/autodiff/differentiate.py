@@ -18,7 +18,7 @@ from ..ir.graph import Graph
 from ..lift import callee_of
 from ..ops.meta import Abstract
 from ..pipeline import run_recipe
-from ..types.types import is_differentiable
+from ..types.types import UNDEFINED, is_differentiable
 from .aggregation import Aggregation
 from .aggregation import aggregation as chosen_aggregation
 from .backward import Backward
@@ -107,4 +107,6 @@ def _differentiate(
     yield forward.prepare()
     # What contexts are made of was written for tensors of any kind.
     run_recipe(f, "types")
+    # Of what turned out to be no gradient at all there is none either.
+    active.difference_update([value for value in active if value.type == UNDEFINED])
     return Backward(forward, wanted, temporaries, is_asked).build()

@@ -198,3 +198,46 @@ def mixed(x):
         (gradient,) = torch.autograd.grad(unit.mixed(x), x)
     assert len(found) == 1
     torch.testing.assert_close(gradient, torch.tensor(1 + 7 * 1.3, dtype=torch.float64))
+
+
+LEFT_BEHIND = """
+def square(a):
+    def backward(g):
+        return 2 * g * a
+    return a * a, backward
+
+def f(x, w, b):
+    y = x + b
+    z = w
+    for i in range(2):
+        z = x[0:]
+    y = y.clone()
+    y[:, 0] = 1.0
+    for i in range(3):
+        for i in range(x.size(0)):
+            y = z.flip(0)
+    if bool(y.sum() > 0):
+        y = square(y)
+    else:
+        y = x.norm() * x
+    return y
+"""
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_long_loops_leave_behind_has_no_gradient_in_any_order(sign: int) -> None:
+    """Rounds that end in none of what they began with pass on gradients that are found to be none after a while."""
+    unit = gs.CompilationUnit(LEFT_BEHIND)
+    x = (torch.rand(130, 3, dtype=torch.float64) * sign).requires_grad_()
+    w, b = torch.randn(130, 3, dtype=torch.float64, requires_grad=True), torch.tensor(0.5, dtype=torch.float64)
+
+    def wanted(x: Tensor) -> Tensor:
+        return x.flip(0) ** 2 if sign > 0 else x.norm() * x
+
+    def to_second_order(f: Callable[..., Tensor], *given: Tensor) -> list[Tensor]:
+        result = f(*given)
+        (gradient,) = torch.autograd.grad(result, x, torch.ones_like(result), create_graph=True)
+        return [result, gradient, *torch.autograd.grad(gradient.square().sum(), x)]
+
+    with gs.settings.backend("c"):
+        torch.testing.assert_close(to_second_order(unit.f, x, w, b), to_second_order(wanted, x))
