@@ -112,6 +112,26 @@ def _averages(rank: int) -> Callable[..., Any]:
     return run
 
 
+def _largest(self: torch.Tensor, k: int, dim: int, largest: bool, sorted: bool) -> list[torch.Tensor]:
+    """Of equal elements torch takes any, and the definition the first: one more tells whether there are such."""
+    size = self.shape[dim] if self.ndim else 1
+    values, places = torch.topk(self, min(k + 1, size), dim, largest, True)
+    if not self.ndim or not size:
+        raise NotImplementedError
+    count = values.shape[dim]
+    before, behind = values.narrow(dim, 0, count - 1), values.narrow(dim, 1, count - 1)
+    if not bool((before > behind if largest else before < behind).all()):
+        raise NotImplementedError
+    return [found.narrow(dim, 0, k) for found in (values, places)]
+
+
+def _contracted(equation: str, tensors: list[torch.Tensor], path: list[int] | None) -> torch.Tensor:
+    """What has one operand may be a view of it."""
+    if len(tensors) < 2:
+        raise NotImplementedError
+    return torch.einsum(equation, *tensors)
+
+
 def _rows_added(grad: torch.Tensor, *how: Any) -> torch.Tensor:
     return torch.ops.aten.embedding_dense_backward(grad, *how[:4])
 
@@ -129,7 +149,9 @@ def _of_floats(routine: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _OWN: dict[str, Callable[..., Any]] = {
+    "aten::einsum": _contracted,
     "aten::index_put": _put_at,
+    "aten::topk": _largest,
     "aten::embedding_backward": _of_floats(_rows_added),
     "aten::embedding_dense_backward": _of_floats(_rows_added),
     **{f"gs::avg_pool{rank}d_adjoint": _of_floats(_averages(rank)) for rank in (1, 2, 3)},

@@ -100,3 +100,30 @@ def test_modes_of_torchs_see_no_routine() -> None:
     with torch.autocast("cpu"), gs.settings.backend("c"):
         assert torch.allclose(f(x), wanted, rtol=1e-5)
     assert torch.allclose(torch.func.vmap(f)(torch.stack([x, x])), wanted.expand(2), rtol=1e-5)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("kind", ["apart", "equal", "nan"])
+def test_of_equal_elements_the_first_is_found(kind: str, largest: bool) -> None:
+    op = OPS.named("aten::topk")
+    generator = np.random.default_rng(0)
+    x = generator.permutation(6 * 40).reshape(6, 40).astype(np.float32)
+    if kind == "equal":
+        x = x // 60
+    elif kind == "nan":
+        x[generator.random(x.shape) < 0.2] = np.nan
+    given = [x, 5, 1, largest, True]
+    found = loops.routine_result(op, given)
+    if kind != "nan":
+        assert (found is NotImplemented) is (kind == "equal")
+    if found is NotImplemented:
+        found = op.evaluate(*given)
+    for mine, theirs in zip(found, _sorted(x, largest), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def _sorted(x: np.ndarray, largest: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The first five of each row, NaN as the largest of all."""
+    keys = np.where(np.isnan(x), np.inf, x)
+    places = np.argsort(-keys if largest else keys, 1, kind="stable")[:, :5]
+    return np.take_along_axis(x, places, 1), places

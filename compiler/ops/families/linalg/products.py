@@ -361,7 +361,7 @@ declare(
 declare(
     "aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor",
     _einsum,
-    traits=_M | Trait.MAY_ALIAS,
+    traits=_M | Trait.MAY_ALIAS | Trait.LIBRARY,
     shape=product_shapes.einsum,
     dtype=product_shapes.dtype_of_einsum,
 )

@@ -47,10 +47,24 @@ def _det(self: Array) -> Array:
 
 
 def _cofactor(self: Array) -> Array:
-    """The derivative of the determinant, finite for singular matrices too.
+    """The derivative of the determinant, finite for singular matrices too: det(A) A^-T of those that are well away from
+    singular, by their inverses as well as any other way."""
+    limit = np.finfo(self.dtype).eps ** -0.75
+    with np.errstate(all="ignore"):
+        try:
+            inverse = np.linalg.inv(self)
+        except np.linalg.LinAlgError:
+            return _cofactor_of_any(self)
+        condition = np.max(np.sum(np.abs(self), -1), -1, initial=0) * np.max(np.sum(np.abs(inverse), -1), -1, initial=0)
+        result = np.asarray(np.linalg.det(self)[..., None, None] * inverse.swapaxes(-1, -2), self.dtype)
+    is_near = ~(condition < limit) | ~np.isfinite(result).all((-2, -1))
+    if is_near.any():
+        result[is_near] = _cofactor_of_any(self[is_near])
+    return result
 
-    For A = U S V^T it is det(U) det(V) U C V^T, where C holds the products of all singular values but one.
-    """
+
+def _cofactor_of_any(self: Array) -> Array:
+    """For A = U S V^T it is det(U) det(V) U C V^T, where C holds the products of all singular values but one."""
     u, s, vh = _svd(self, False, None)
     n = s.shape[-1]
     others = np.where(np.eye(n, dtype=bool), np.ones((), s.dtype), s[..., None, :])

@@ -185,7 +185,7 @@ declare(
     "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None,"
     " float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
     _attention,
-    traits=Trait.MATMUL,
+    traits=Trait.MATMUL | Trait.LIBRARY,
     result=rules.widest(0, 1, 2),
     shape=_attention_shape,
 )

@@ -183,6 +183,7 @@ declare(
 declare(
     f"aten::topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) {_PAIR}",
     _topk,
+    traits=Trait.LIBRARY,
     result=_sorted,
     shape=_topk_shape,
 )
