@@ -132,6 +132,25 @@ def _contracted(equation: str, tensors: list[torch.Tensor], path: list[int] | No
     return torch.einsum(equation, *tensors)
 
 
+def _convolved_back(
+    grad: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, how: Sequence[Any], wanted: int
+) -> torch.Tensor:
+    """The gradient of a convolution by its input, 0, or its weight, 1: what that is itself is memory that nobody reads,
+    for where it is expanded torch takes a slower way."""
+    if not grad.is_floating_point() or not grad.ndim == input.ndim == weight.ndim:
+        raise NotImplementedError
+    rank, (*sizes, groups) = weight.ndim - 2, how
+    steps, pads, spread = (expanded(given, rank) for given in sizes)
+    mask = [wanted == 0, wanted == 1, False]
+    found: torch.Tensor = _convolution_backward(
+        grad, input, weight, None, steps, pads, spread, False, [0] * rank, groups, mask
+    )[wanted]
+    return found
+
+
+_convolution_backward = torch.ops.aten.convolution_backward.default
+
+
 def _rows_added(grad: torch.Tensor, *how: Any) -> torch.Tensor:
     return torch.ops.aten.embedding_dense_backward(grad, *how[:4])
 
@@ -149,6 +168,8 @@ def _of_floats(routine: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _OWN: dict[str, Callable[..., Any]] = {
+    "gs::conv_input": lambda size, weight, grad, *how: _convolved_back(grad, grad.new_empty(size), weight, how, 0),
+    "gs::conv_weight": lambda input, size, grad, *how: _convolved_back(grad, input, grad.new_empty(size), how, 1),
     "aten::einsum": _contracted,
     "aten::index_put": _put_at,
     "aten::topk": _largest,

@@ -280,6 +280,7 @@ for _rank in (1, 2, 3):
 declare(
     "gs::pad_adjoint(Tensor grad_output, int[] input_size, int[] pad, str mode) -> Tensor",
     _pad_backward,
+    traits=Trait.LIBRARY,
     result=rules.same(),
     shape=shapes.sized("input_size"),
 )

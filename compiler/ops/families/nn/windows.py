@@ -322,6 +322,7 @@ for _rank in (1, 2, 3):
 declare(
     'aten::pad(Tensor self, int[] pad, str mode="constant", float? value=None) -> Tensor',
     _pad,
+    traits=Trait.LIBRARY,
     result=rules.same(),
     shape=window_shapes.pad,
     fits=_fits_padding,
@@ -329,6 +330,7 @@ declare(
 declare(
     "aten::constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor",
     constant_pad,
+    traits=Trait.LIBRARY,
     result=rules.same(),
     shape=window_shapes.pad,
 )
