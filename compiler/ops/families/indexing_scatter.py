@@ -275,8 +275,9 @@ _SCATTERS = (
 )
 
 for _schema, _evaluate in _SCATTERS:
-    # Kernels look at indices, of a few slices.
-    _traits = Trait.READS_BY_INDEX | Trait.LIBRARY if _evaluate in (_scatter, _scatter_add) else Trait.LIBRARY
+    # Kernels look at indices, of a few slices. Threads of a library write what is copied in any order.
+    _traits = Trait(0) if _evaluate in (_index_copy, _put) else Trait.LIBRARY
+    _traits |= Trait.READS_BY_INDEX if _evaluate in (_scatter, _scatter_add) else Trait(0)
     declare(_schema, _evaluate, traits=_traits, result=rules.same(), shape=shapes.shape_of("self"))
 declare(
     "aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",

@@ -65,8 +65,8 @@ def _as_arrays(value: Any) -> Any:
 
 
 def _put_at(self: torch.Tensor, indices: list[Any], values: torch.Tensor, accumulate: bool) -> torch.Tensor:
-    """What threads add up with `accumulate` they add in any order: so rows are added by the number of each."""
-    if any(index is None or index.dtype is not torch.int64 for index in indices):
+    """What threads write or add up in one place they do in any order: what is added is so by the number of each row."""
+    if not accumulate or any(index is None or index.dtype is not torch.int64 for index in indices):
         raise NotImplementedError
     count = len(indices)
     rows, rest = self.shape[:count], self.shape[count:]
@@ -74,8 +74,6 @@ def _put_at(self: torch.Tensor, indices: list[Any], values: torch.Tensor, accumu
     if any(values.shape[: max(values.ndim - places[0].ndim - len(rest), 0)]):
         # Leading dimensions of one that are more than the place has: the definition drops them.
         raise NotImplementedError
-    if not accumulate:
-        return torch.ops.aten.index_put(self, indices, values)
     number = torch.zeros_like(places[0])
     for place, size in zip(places, rows, strict=True):
         if not place.numel() or int(place.min()) < -size or int(place.max()) >= size:

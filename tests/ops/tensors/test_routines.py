@@ -75,6 +75,23 @@ def test_a_routine_is_asked_for_tensors_alone(monkeypatch: pytest.MonkeyPatch) -
     assert asked == ["cumsum", "cummax"]
 
 
+@pytest.mark.parametrize(
+    "text", ["y[i] = v", "y = y.index_copy(0, i, v)", "y = y.scatter(0, i[:, None].expand(-1, 40), v)"]
+)
+def test_of_what_is_written_to_one_place_the_last_stays(text: str) -> None:
+    """However many threads there are."""
+    f = gs.CompilationUnit(f"def f(y, i, v):\n    y = y.clone()\n    {text}\n    return y\n").f
+    i, v, y = torch.randint(0, 5, (3000,)), torch.randn(3000, 40), torch.zeros(5, 40)
+    last = [int((i == row).nonzero().max()) for row in range(5)]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        with gs.settings.backend("c"):
+            assert all(torch.equal(f(y, i, v), v[last]) for _ in range(5))
+    finally:
+        torch.set_num_threads(threads)
+
+
 @pytest.mark.parametrize("backend", ["numpy", "c"])
 def test_what_adds_up_at_indices_repeats_bit_for_bit(backend: str) -> None:
     f = gs.CompilationUnit("def f(x, i):\n    return (x[i] ** 2).sum()\n").f
