@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import pairwise
 from math import prod
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.lib.stride_tricks import as_strided
 
+from ....compiler.ops.arrays import Array
 from ....compiler.ops.families.nn.window_shapes import expanded
 from ....compiler.ops.registry import Op
 from ...kernels.torch_ops import op_function, without_autocast
@@ -31,13 +34,62 @@ _LEAST = 1 << 12
 
 def routine_result(op: Op, arguments: Sequence[Any]) -> Any:
     """What an op gives for arrays and others, on new memory; NotImplemented where its definition is to say."""
-    if all(map(_is_small, arguments)) or _are_transforms_active() or _dispatch_modes() or _function_modes():
+    if all(map(_is_small, arguments)) or _is_seen():
         return NotImplemented
     try:
         with without_autocast(_CPU):
             return _as_arrays(_routine(op)(*[_as_tensors(argument) for argument in arguments]))
     except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError, NoMemory):
         return NotImplemented
+
+
+def _is_seen() -> bool:
+    """Whether a mode or a transform would see an op of torch's."""
+    return bool(_are_transforms_active() or _dispatch_modes() or _function_modes())
+
+
+def multiply_batch(left: Array, right: Array, result: Array) -> bool:
+    """Whether torch has put `left @ right` into the result, of several matrices: at once where all three go through
+    memory in equal steps, else those along the last dimension of the batch."""
+    if _is_seen():
+        return False
+    batch = result.shape[:-2]
+    arrays = [*[np.broadcast_to(factor, (*batch, *factor.shape[-2:])) for factor in (left, right)], result]
+    merged = [_as_one_batch(array) for array in arrays]
+    parts = [found for found in merged if found is not None]
+    rows = [parts] if len(parts) == 3 else [[a[at] for a in arrays] for at in np.ndindex(*batch[:-1])]
+    with without_autocast(_CPU):
+        for first, second, product in rows:
+            torch.bmm(_to_be_read(first), _to_be_read(second), out=torch.from_numpy(product))
+    return True
+
+
+def _as_one_batch(array: Array) -> Array | None:
+    """With one dimension in front of those of matrices; None where it has no equal steps."""
+    steps = [(size, step) for size, step in zip(array.shape[:-2], array.strides[:-2], strict=True) if size > 1]
+    if any(step != size * after for (_, step), (size, after) in pairwise(steps)):
+        return None
+    shape, strides = (prod(array.shape[:-2]), *array.shape[-2:]), (steps[-1][1] if steps else 0, *array.strides[-2:])
+    return as_strided(array, shape, strides, writeable=array.flags.writeable)
+
+
+class _Lent:
+    """An array as one that may be written to, which nobody does."""
+
+    __slots__ = ("__array_interface__", "array")
+
+    def __init__(self, array: Array) -> None:
+        interface = array.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
+        self.array = array
+
+
+def _to_be_read(array: Array) -> torch.Tensor:
+    """A tensor of an array's memory, also where that is not to be written to: arrays that show tensors are so."""
+    if not array.flags.writeable:
+        array = np.asarray(_Lent(array)).view(array.dtype)
+    found: torch.Tensor = tensor_of(array)
+    return found
 
 
 @cache
@@ -54,7 +106,8 @@ def _is_small(argument: Any) -> bool:
 def _as_tensors(value: Any) -> Any:
     """Lists of tensors are no deeper than one."""
     if isinstance(value, np.ndarray):
-        return tensor_of(value)
+        # Of elements that are there several times over some loops find another median than theirs.
+        return tensor_of(value.copy()) if 0 in value.strides else _to_be_read(value)
     return [_as_tensors(item) for item in value] if isinstance(value, list | tuple) else value
 
 

@@ -1,7 +1,8 @@
 """The library that computes on the memory of tensors: torch's routines, and the BLAS that torch multiplies with.
 
 BLAS is called by its Fortran interface, past torch's dispatcher: no mode of torch and no autocast has a say in what a
-formula multiplies. Where torch has none of it, and for products of few elements, NumPy multiplies.
+formula multiplies. Batches are for torch to share out among threads. Where torch has no BLAS of that name, and for
+products of few elements, NumPy multiplies.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ....compiler.ops.arrays import Array
 from ....compiler.ops.libraries import LEAST_THREADED, ArrayLibrary, ProductCall, computing_by
 from ....compiler.ops.registry import Op
 from ...values.arena import ARENA
-from .loops import routine_result
+from .loops import multiply_batch, routine_result
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,7 +57,8 @@ class Blas:
         if batch is None:
             return None
         result = ARENA.empty((*batch, left.shape[-2], right.shape[-1]), left.dtype)
-        self._run(left, right, result, batch, adds=False)
+        if not (prod(batch) > 1 and multiply_batch(left, right, result)):
+            self._run(left, right, result, batch, adds=False)
         return result
 
     def multiplies(self, left: Array, right: Array) -> bool:
@@ -64,10 +66,10 @@ class Blas:
         return self._batch(left, right) is not None
 
     def call_of(self, left: Array, right: Array, result: Array) -> ProductCall | None:
-        """How it does so, for memory laid out like that; None where it would copy first."""
+        """How it does so, for memory laid out like that; None where it would copy first, or for several at once."""
         batch = self._batch(left, right)
         (taken, left_form, left_step), (other, right_form, right_step) = _laid_out(left), _laid_out(right)
-        if batch is None or taken is not left or other is not right:
+        if batch is None or prod(batch) > 1 or taken is not left or other is not right:
             return None
         (rows, depth), columns = left.shape[-2:], right.shape[-1]
         places = [[at - _first(a) for at in _addresses(a, batch)] for a in (left, right, result)]
