@@ -1,20 +1,22 @@
 """Fused kernels run: built, kept on disk, launched on arrays and tensors.
 
-runner        a graph on tensors of a device: programs by layouts
-groups        plans in which groups of straight stretches run by kernels, between control flow
-program       one program: its tensors allocated, its steps in order
-parts         the groups of a program with control flow, listed
-size_classes  plans for classes of sizes
-donation      results that lie in the memory of arguments
-notices       what runs op by op, said once
-failure       a kernel that cannot be built or kept
-capture       what is done beside a CUDA graph that is captured
-torch_ops     an op as torch has it, for what no kernel holds
-torch_forms   ops of ours that torch has no name for
-whole         plans on torch tensors: control flow and what no kernel holds by torch's ops
-listing       `f.kernels(…)`: what is launched, as data
-reference     a program on NumPy arrays, by the meaning of kernel IR
-cache/        files that are checked before they are used
-triton/       kernels by Triton: text, build, prepared launch, schedules by timing a few
-c/            kernels by the system's C compiler: text, build, entries
+runner         a graph on tensors of a device: programs by layouts
+groups         plans in which groups of straight stretches run by kernels, between control flow
+device_plan    such plans on torch tensors: what no kernel holds by torch's ops
+program        one program: its tensors allocated, its steps in order
+size_classes   plans for classes of sizes
+donation       gradients that lie in the memory of arguments
+held           what a program holds at once: its allocations, replayed
+traced         a program as torch's tracers record it
+capture        what is done beside a CUDA graph that is captured
+notices        what runs op by op, said once
+failure        a kernel that cannot be built or kept
+listing        `f.kernels(…)`: what is launched, as data
+listed_groups  the groups of a program with control flow, listed
+by_torch/      ops run by torch, for what no kernel holds
+launches/      launches and calls of the library, prepared
+lists/         what a run of a plan does, as a list, from the run itself
+cache/         files that are checked before they are used
+triton/        kernels by Triton: text, build, prepared launch, schedules by timing a few
+c/             kernels by the system's C compiler: text, build, entries
 """

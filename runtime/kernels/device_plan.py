@@ -22,10 +22,10 @@ from ..plans.interpreter import run_plan
 from ..plans.operations import STRUCTURAL, WRITES, NodeFunction, own_copy
 from ..plans.plan import ExecutionPlan
 from ..values.torch_dtypes import torch_dtypes
+from .by_torch.forms import add_product_in_place, add_select_in_place, add_slice_in_place, add_tensor_in_place
+from .by_torch.ops import constant_tensor, op_function
 from .failure import KernelFailure
 from .groups import FusionPlanner, GroupRunner
-from .torch_forms import add_product_in_place, add_select_in_place, add_slice_in_place, add_tensor_in_place
-from .torch_ops import constant_tensor, op_function
 
 _CONTROL = ("prim::If", "prim::Loop", "prim::GradOf")
 

@@ -18,12 +18,12 @@ from ...compiler.kernel_ir.layout import contiguous_strides
 from ...compiler.ops.registry import OPS
 from ...compiler.types.open_sizes import Symbols, closed, is_open
 from ..values.torch_dtypes import torch_dtypes
+from .by_torch.ops import constant_tensor, is_literal, op_function, without_autocast
 from .launches.memory import memory_of_slots
 from .launches.native import native_steps
 from .launches.steps import CalledOp, LaunchedKernel
 from .lists.row import LaunchRow
 from .lists.slots import KernelSlots, RunStep, SlotOf, moved_to, reader_of
-from .torch_ops import constant_tensor, is_literal, op_function, without_autocast
 from .triton.kernel import TritonKernel, current_stream
 
 _SHARED = SharedKernels()

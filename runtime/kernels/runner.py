@@ -27,6 +27,7 @@ from ...lang.light_dataclasses import replace
 from ..plans.interpreter import run_plan
 from ..settings.modes import AUTOTUNE
 from ..values.torch_dtypes import dtypes_of_torch
+from .by_torch.ops import without_autocast
 from .device_plan import device_plan, sum_of_gradients
 from .failure import KernelFailure
 from .groups import MAX_PROGRAMS, MAX_SHAPES, TOO_MANY_SHAPES, GroupRunner, make_room
@@ -37,7 +38,6 @@ from .lists.recording import Recording
 from .notices import tell_of_ops
 from .program import DeviceProgram, on_stream
 from .size_classes import ClosedPlans, SeenTensor, SizeClasses
-from .torch_ops import without_autocast
 
 _DTYPE_OF = dtypes_of_torch()
 _PLANNING = RLock()

@@ -19,9 +19,9 @@ from ...compiler.kernel_ir.kernel import Kernel
 from ...compiler.ops.meta import Meta
 from ...compiler.ops.registry import OPS
 from ..values.torch_dtypes import torch_dtypes
+from .by_torch.ops import is_literal, is_of_torch, without_autocast
 from .program import DeviceProgram
 from .runner import common_device, given
-from .torch_ops import is_literal, is_of_torch, without_autocast
 from .triton.wrapped import WrappedKernel
 
 MAX_CONSTANT = 1024

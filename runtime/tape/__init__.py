@@ -1,12 +1,12 @@
 """The tape: reverse-mode differentiation of what Python code does with Variables.
 
 mode          whether operations are recorded: gs.tape.no_grad and its like
-variable      gs.tape.Variable
-node          what the tape is made of: nodes, edges, hooks
+value         gs.tape.Variable
+node          what the tape is made of: nodes and edges
+hooks         nodes run with their hooks around them
 captures      what a node keeps of the forward
 fingerprints  whether that has been written into since
-program       a graph, ready to be run and recorded
-uniform       its backward for tensors of one shape
+programs      a function ready to be run and recorded, by what it depends on of its values
 graph_node    DifferentiableGraph: the node of a group of a plan, of a function's own backward, or of one op
 recording     an executor's plan, recording as it runs
 calls         calls of compiled functions and of operators

@@ -18,12 +18,12 @@ from ...compiler.ops.arrays import Array
 from ..execution.last_plan import LAST
 from ..execution.numbered import Executor
 from ..failures.failure import RuntimeFailure
+from ..kernels.by_torch.bindings import binding
 from ..kernels.c.entry import Calls, new_calls
 from ..kernels.c.memory.listed import ArrayList
 from ..kernels.c.memory.native import takes_tensors
 from ..kernels.c.tensors import Kinds, tensor_types
 from ..kernels.lists.slots import flat_values
-from ..kernels.torch_bindings import binding
 from ..plans.interpreter import execute
 from ..settings.counters import HITS
 from ..settings.modes import runs_c, usual_backend

@@ -21,8 +21,8 @@ from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Node
 from ...compiler.ops.registry import OPS, Trait
 from ..failures.failure import RuntimeFailure
+from ..kernels.by_torch.ops import holds_tensor, is_of_torch, without_autocast
 from ..kernels.device_plan import is_walked, run_graph
-from ..kernels.torch_ops import holds_tensor, is_of_torch, without_autocast
 from .devices import register_runner
 from .kinds import SYMBOLIC, is_batch_of_gradients
 

@@ -63,6 +63,29 @@ def test_each_package_says_what_it_is_for(package: str) -> None:
     assert docstring.partition("\n")[0].rstrip().endswith((".", ":"))
 
 
+def _rows_of_the_docstring(folder: Path) -> list[str]:
+    docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+    return re.findall(r"^([\w/]+) {2,}\S", docstring, re.MULTILINE)
+
+
+FOLDERS = [ROOT.joinpath(*package.split(".")[1:]) for package in PROJECT["tool"]["setuptools"]["packages"]]
+TOLD = [folder for folder in FOLDERS if _rows_of_the_docstring(folder)]
+
+
+def test_several_rooms_have_a_table_of_what_is_in_them() -> None:
+    assert {"compiler/autodiff", "compiler/emit", "runtime/kernels", "runtime/tape", "runtime/torch"} <= {
+        folder.relative_to(ROOT).as_posix() for folder in TOLD
+    }
+
+
+@pytest.mark.parametrize("folder", TOLD, ids=lambda folder: folder.relative_to(ROOT).as_posix())
+def test_a_table_of_what_is_in_a_room_has_a_row_for_each(folder: Path) -> None:
+    files = {path.stem for path in folder.glob("*.py") if path.name != "__init__.py"}
+    assert sorted(_rows_of_the_docstring(folder)) == sorted(
+        files | {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
+    )
+
+
 def test_each_room_in_a_room_has_a_row() -> None:
     """With the sentence that stands in its folder."""
     rows = dict(re.findall(r"^\| `([\w/]+/[\w]+)/` \| (.+) \|$", PAGE, re.MULTILINE))

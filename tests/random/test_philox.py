@@ -147,7 +147,7 @@ def test_all_words_of_a_block_are_random() -> None:
 @pytest.mark.parametrize("size", [[], [1], [3, 7], [4096], [2, 0, 3]])
 def test_torch_draws_the_same_of_a_seed_that_lies_in_memory(seed: int, size: list[int]) -> None:
     torch = pytest.importorskip("torch")
-    from gradscript.runtime.kernels.torch_ops import op_function
+    from gradscript.runtime.kernels.by_torch.ops import op_function
 
     uniform, bits = (OPS.named(name) for name in ("gs::uniform", "gs::random_bits"))
     held = SeedInMemory(torch.tensor(seed))

@@ -18,8 +18,8 @@ import torch
 from amounts import some_of
 from gradscript.compiler.ops import OPS, Trait
 from gradscript.compiler.types.dtypes import FLOAT32, FLOAT64
-from gradscript.runtime.kernels import torch_bindings
-from gradscript.runtime.kernels.torch_bindings import binding
+from gradscript.runtime.kernels.by_torch import bindings
+from gradscript.runtime.kernels.by_torch.bindings import binding
 from gradscript.runtime.settings import random as seeds
 from gradscript.runtime.torch.calls import forget_calls
 from samples.table import LAYOUTS, calls
@@ -208,7 +208,7 @@ def test_what_stands_for_an_op_gives_what_its_definition_does() -> None:
                 continue
             bound.add(op.schema.full_name)
             have = _called(found, second)
-            assert have is None or all(map(torch_bindings._is_alike, have, want)), op.schema.full_name
+            assert have is None or all(map(bindings._is_alike, have, want)), op.schema.full_name
     assert {"aten::cumsum", "aten::gather", "aten::scatter_add", "aten::convolution", "aten::index_select"} <= bound
     assert len(bound) > 150
 
@@ -223,7 +223,7 @@ def _evaluated(op: Any, arguments: Any) -> list[Any] | None:
 
 
 def _called(bound: Any, arguments: Any) -> list[Any] | None:
-    given = [torch_bindings._as_torch(arguments[place]) for place in bound.places]
+    given = [bindings._as_torch(arguments[place]) for place in bound.places]
     count = len(given) - len(bound.names)
     try:
         result = bound.function(*given[:count], **dict(zip(bound.names, given[count:], strict=True)))

@@ -13,7 +13,7 @@ from gradscript.compiler.ops.composite import is_composite
 from gradscript.compiler.ops.registry import OPS, Trait
 from gradscript.compiler.parse_ir import parse_ir
 from gradscript.compiler.types.dtypes import FLOAT64
-from gradscript.runtime.kernels.torch_ops import is_of_torch
+from gradscript.runtime.kernels.by_torch.ops import is_of_torch
 from gradscript.runtime.torch.symbolic import OpsRun
 from samples.arrays import LAYOUTS
 from samples.composites import CASES

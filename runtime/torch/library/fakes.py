@@ -19,8 +19,8 @@ from ....compiler.ops.registry import OPS, Trait
 from ....compiler.passes.inline_functions import inline_functions
 from ....compiler.passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ....compiler.shapes.infer import infer
+from ...kernels.by_torch.ops import is_of_torch, without_autocast
 from ...kernels.device_plan import DevicePlanner, is_walked
-from ...kernels.torch_ops import is_of_torch, without_autocast
 from ...plans.build import PlanCache
 from ...plans.interpreter import run_plan
 from ...plans.operations import NodeFunction

@@ -18,9 +18,8 @@ import torch
 from numpy.lib.stride_tricks import as_strided
 
 from ....compiler.ops.arrays import Array
-from ....compiler.ops.families.nn.window_shapes import expanded
 from ....compiler.ops.registry import Op
-from ...kernels.torch_ops import op_function, without_autocast
+from ...kernels.by_torch.ops import op_function, without_autocast
 from ...values.tensor_memory import NoMemory, memory_of
 from ...values.torch_dtypes import tensor_of
 
@@ -136,33 +135,6 @@ def _put_at(self: torch.Tensor, indices: list[Any], values: torch.Tensor, accumu
     return self.reshape(prod(rows), prod(rest)).index_add(0, number.reshape(-1), flat).reshape(self.shape)
 
 
-def _averages(rank: int) -> Callable[..., Any]:
-    """The gradient of average pooling, by the routine for a plane or a space; a line is a plane of one row."""
-    backward = torch.ops.aten.avg_pool3d_backward.default if rank == 3 else torch.ops.aten.avg_pool2d_backward.default
-
-    def run(
-        grad: torch.Tensor,
-        size: Sequence[int],
-        kernel: Sequence[int],
-        stride: Sequence[int],
-        padding: Sequence[int],
-        ceil_mode: bool,
-        count_include_pad: bool,
-        divisor: int | None = None,
-    ) -> torch.Tensor:
-        windows, steps, pads = (expanded(given, rank) if given else [] for given in (kernel, stride, padding))
-        if rank == 1:
-            grad, size = grad.unsqueeze(-2), [*size[:-1], 1, size[-1]]
-            windows, steps, pads = [1, *windows], [1, *(steps or windows)], [0, *pads]
-        like = grad.new_empty(()).expand(*size)
-        found: torch.Tensor = backward(
-            grad, like, windows, steps or windows, pads, ceil_mode, count_include_pad, divisor
-        )
-        return found.squeeze(-2) if rank == 1 else found
-
-    return run
-
-
 def _largest(self: torch.Tensor, k: int, dim: int, largest: bool, sorted: bool) -> list[torch.Tensor]:
     """Of equal elements torch takes any, and the definition the first: one more tells whether there are such."""
     size = self.shape[dim] if self.ndim else 1
@@ -183,48 +155,17 @@ def _contracted(equation: str, tensors: list[torch.Tensor], path: list[int] | No
     return torch.einsum(equation, *tensors)
 
 
-def _convolved_back(
-    grad: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, how: Sequence[Any], wanted: int
-) -> torch.Tensor:
-    """The gradient of a convolution by its input, 0, or its weight, 1: what that is itself is memory that nobody reads,
-    for where it is expanded torch takes a slower way."""
-    if not grad.is_floating_point() or not grad.ndim == input.ndim == weight.ndim:
-        raise NotImplementedError
-    rank, (*sizes, groups) = weight.ndim - 2, how
-    steps, pads, spread = (expanded(given, rank) for given in sizes)
-    mask = [wanted == 0, wanted == 1, False]
-    found: torch.Tensor = _convolution_backward(
-        grad, input, weight, None, steps, pads, spread, False, [0] * rank, groups, mask
-    )[wanted]
-    return found
-
-
-_convolution_backward = torch.ops.aten.convolution_backward.default
-
-
 def _rows_added(grad: torch.Tensor, *how: Any) -> torch.Tensor:
+    """What torch means for gradients it takes of whole numbers as well, and divides these otherwise."""
+    if not grad.is_floating_point():
+        raise NotImplementedError
     return torch.ops.aten.embedding_dense_backward(grad, *how[:4])
 
 
-def _of_floats(routine: Callable[..., Any]) -> Callable[..., Any]:
-    """What torch means for gradients it takes of whole numbers as well, and divides these otherwise."""
-
-    def run(grad: torch.Tensor, *how: Any) -> torch.Tensor:
-        if not grad.is_floating_point():
-            raise NotImplementedError
-        found: torch.Tensor = routine(grad, *how)
-        return found
-
-    return run
-
-
 _OWN: dict[str, Callable[..., Any]] = {
-    "gs::conv_input": lambda size, weight, grad, *how: _convolved_back(grad, grad.new_empty(size), weight, how, 0),
-    "gs::conv_weight": lambda input, size, grad, *how: _convolved_back(grad, input, grad.new_empty(size), how, 1),
     "aten::einsum": _contracted,
     "aten::index_put": _put_at,
     "aten::topk": _largest,
-    "aten::embedding_backward": _of_floats(_rows_added),
-    "aten::embedding_dense_backward": _of_floats(_rows_added),
-    **{f"gs::avg_pool{rank}d_adjoint": _of_floats(_averages(rank)) for rank in (1, 2, 3)},
+    "aten::embedding_backward": _rows_added,
+    "aten::embedding_dense_backward": _rows_added,
 }

@@ -8,7 +8,7 @@ import gradscript as gs
 import pytest
 import torch
 from gradscript.compiler.autodiff.differentiable import differentiable_graph
-from gradscript.runtime.kernels import torch_ops
+from gradscript.runtime.kernels.by_torch import ops
 from gradscript.runtime.kernels.runner import DevicePlan, KernelGraph
 
 UNIT = gs.CompilationUnit("""
@@ -45,7 +45,7 @@ def draw(*shape: int) -> torch.Tensor:
 def test_literals_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, x = graph_of("literal"), draw(3, 2)
     assert torch.equal(graph([x])[0], x @ W)
-    monkeypatch.setattr(torch_ops, "_to_tensor", lambda *given: pytest.fail("made again"))
+    monkeypatch.setattr(ops, "_to_tensor", lambda *given: pytest.fail("made again"))
     assert torch.equal(graph([2 * x])[0], 2 * x @ W)
 
 
@@ -81,11 +81,11 @@ def test_autocast_changes_nothing(graph: Any) -> None:
 
 def test_results_of_the_library_are_of_the_planned_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which dtype statistics of halves have is another matter from one device to the other."""
-    monkeypatch.setattr(torch_ops, "_torch_function", lambda op: lambda x, w: (x @ w).double().t().contiguous().t())
-    torch_ops.op_function.cache_clear()
+    monkeypatch.setattr(ops, "_torch_function", lambda op: lambda x, w: (x @ w).double().t().contiguous().t())
+    ops.op_function.cache_clear()
     try:
         (found,) = graph_of("product")([draw(2, 3), draw(3, 2)])
     finally:
-        torch_ops.op_function.cache_clear()
+        ops.op_function.cache_clear()
     assert found.dtype == torch.float32 and found.is_contiguous()
     torch.testing.assert_close(found, draw(2, 3) @ draw(3, 2))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 from gradscript.compiler.ops.registry import OPS
-from gradscript.runtime.kernels import torch_ops
-from gradscript.runtime.kernels.torch_forms import add_product_in_place, add_slice_in_place
+from gradscript.runtime.kernels.by_torch import ops
+from gradscript.runtime.kernels.by_torch.forms import add_product_in_place, add_slice_in_place
 
 CPU = torch.device("cpu")
 ADD_N = OPS.named("gs::add_n")
@@ -23,17 +23,17 @@ def refuse(*arguments: Any) -> Any:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
 @pytest.mark.parametrize("shapes", [[(3, 4)] * 5, [(4,), (3, 1), (), (3, 4)], [(2,)]])
 def test_add_n(dtype: torch.dtype, shapes: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_ops, "_by_definition", refuse)
+    monkeypatch.setattr(ops, "_by_definition", refuse)
     generator = torch.Generator().manual_seed(0)
     terms = [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes]
-    found = torch_ops.op_function(ADD_N, CPU)(terms)
+    found = ops.op_function(ADD_N, CPU)(terms)
     np.testing.assert_array_equal(found.numpy(), ADD_N.evaluate([term.numpy() for term in terms]))
     assert found.dtype == dtype and all(found.data_ptr() != term.data_ptr() for term in terms)
 
 
 def test_of_nothing() -> None:
     with pytest.raises(RuntimeError, match="non-empty list"):
-        torch_ops.op_function(ADD_N, CPU)([])
+        ops.op_function(ADD_N, CPU)([])
 
 
 def matrices(*shapes: tuple[int, int]) -> list[torch.Tensor]:
@@ -70,9 +70,9 @@ def matrices(*shapes: tuple[int, int]) -> list[torch.Tensor]:
     ],
 )
 def test_what_the_compiler_makes(name: str, arguments: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_ops, "_by_definition", refuse)
+    monkeypatch.setattr(ops, "_by_definition", refuse)
     op = OPS.named(name)
-    assert_same(torch_ops.op_function(op, CPU)(*arguments), op.evaluate(*arrays(arguments)))
+    assert_same(ops.op_function(op, CPU)(*arguments), op.evaluate(*arrays(arguments)))
 
 
 def test_sums_of_gradients_are_written_where_they_lie() -> None:
@@ -108,7 +108,7 @@ def assert_same(found: Any, wanted: Any) -> None:
 def test_a_gradient_of_several_numbers_is_refused_in_the_words_of_arrays() -> None:
     op = OPS.named("prim::scalar_seed")
     with pytest.raises(ValueError, match=r"the output has shape \[2, 3\]"):
-        torch_ops.op_function(op, CPU)(torch.zeros(2, 3))
+        ops.op_function(op, CPU)(torch.zeros(2, 3))
 
 
 def test_what_is_bound_directly_is_of_the_same_types() -> None:
@@ -123,11 +123,11 @@ def test_what_is_bound_directly_is_of_the_same_types() -> None:
         **{name: [x, 0] for name in ("aten::unsqueeze", "aten::squeeze.dim", "aten::unbind.int")},
         **{name: [x] for name in ("aten::t", "aten::mT")},
     }
-    assert others.keys() == torch_ops.BOUND.keys()
+    assert others.keys() == ops.BOUND.keys()
     for name, arguments in others.items():
         op, overload = name.removeprefix("aten::").partition(".")[::2]
         wanted = getattr(getattr(torch.ops.aten, op), overload or "default")(*arguments)
-        found = torch_ops.BOUND[name](*arguments)
+        found = ops.BOUND[name](*arguments)
         assert type(found) is type(wanted), name
         torch.testing.assert_close(found, wanted)
 
@@ -136,15 +136,15 @@ def test_what_is_bound_directly_is_of_the_same_types() -> None:
 @pytest.mark.parametrize("index", [lambda m: (m,), lambda m: (m, m), lambda m: (None, m), lambda m: (None, None, m)])
 def test_a_mask_of_no_dimensions_among_indices(index: Callable[[Any], tuple[Any, ...]], mask: bool) -> None:
     given, indices = matrices((2, 3))[0], index(torch.tensor(mask))
-    found = torch_ops.op_function(OPS.named("aten::index.Tensor"), CPU)(given, [*indices])
+    found = ops.op_function(OPS.named("aten::index.Tensor"), CPU)(given, [*indices])
     wanted = given[tuple(slice(None) if i is None else i for i in indices)]
     assert torch.equal(found, wanted)
-    written = torch_ops.op_function(OPS.named("aten::index_put"), CPU)(given, [*indices], torch.tensor(5.0), False)
+    written = ops.op_function(OPS.named("aten::index_put"), CPU)(given, [*indices], torch.tensor(5.0), False)
     assert torch.equal(written, given.index_put([i for i in indices if i is not None][:1], torch.tensor(5.0)))
 
 
 def test_a_gradient_of_einsum_has_its_own_dtype_whatever_the_others_have() -> None:
     ints, grad = torch.tensor([250, 3, 7], dtype=torch.uint8), torch.randn(3, dtype=torch.float64)
-    adjoint = torch_ops.op_function(OPS.named("gs::einsum_adjoint"), CPU)
+    adjoint = ops.op_function(OPS.named("gs::einsum_adjoint"), CPU)
     found = adjoint(grad, "i,i->i", [ints, torch.ones(3, dtype=torch.float64)], 1)
     torch.testing.assert_close(found, grad * ints)

@@ -17,8 +17,8 @@ from samples.array_calls import family as family_of
 from samples.arrays import LAYOUTS, Call, to_numpy, to_torch
 
 torch = pytest.importorskip("torch")
-from gradscript.runtime.kernels import torch_ops  # noqa: E402
-from gradscript.runtime.kernels.torch_forms import FORMS  # noqa: E402
+from gradscript.runtime.kernels.by_torch import ops  # noqa: E402
+from gradscript.runtime.kernels.by_torch.forms import FORMS  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -39,7 +39,7 @@ def _check(op: Op, call: Call, dtype: dtypes.DType) -> None:
     arguments = call.arguments(op, dtype, 7, LAYOUTS["contiguous"])
     with np.errstate(all="ignore"):
         wanted = op.evaluate(*arguments)
-    found = to_numpy(torch_ops.op_function(op, CPU)(*[_as_tensors(argument) for argument in arguments]))
+    found = to_numpy(ops.op_function(op, CPU)(*[_as_tensors(argument) for argument in arguments]))
     assert _forms(found) == _forms(wanted)
     if op.schema.full_name in FORMS:
         for mine, theirs in zip(_flat(found), _flat(wanted), strict=True):

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...compiler.ops.registry import Op, Trait
-from ...compiler.types.types import ListType, OptionalType, TensorType, Type
-from ..values.tensor_memory import memory_of
-from ..values.torch_dtypes import tensor_of
-from .capture import outside_of_capture
-from .torch_draws import SEEDED, drawn
-from .torch_forms import FORMS, is_of_floats, takes
+from ....compiler.ops.registry import Op, Trait
+from ....compiler.types.types import ListType, OptionalType, TensorType, Type
+from ...values.tensor_memory import memory_of
+from ...values.torch_dtypes import tensor_of
+from ..capture import outside_of_capture
+from .draws import SEEDED, drawn
+from .forms import FORMS, is_of_floats, takes
 
 BOUND: dict[str, Callable[..., Any]] = {
     "aten::matmul": torch.matmul,

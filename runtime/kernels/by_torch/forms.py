@@ -11,15 +11,16 @@ import numpy as np
 import torch
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
-from ...compiler.ops.families.conversion import CONVERSIONS
-from ...compiler.ops.families.language import control
-from ...compiler.ops.families.language.control import fit_gradients, grad_list, is_gradient_there, no_grads
-from ...compiler.ops.families.language.lists import LISTED, check_listed
-from ...compiler.ops.registry import OPS
-from ...compiler.spelling.names import METHOD_ATTRIBUTES
-from ...compiler.types.dtypes import DEFAULT_FLOAT
-from ..values.torch_dtypes import dtypes_of_torch, torch_dtypes
-from .torch_products import einsum_adjoint, matmul_left, matmul_right
+from ....compiler.ops.families.conversion import CONVERSIONS
+from ....compiler.ops.families.language import control
+from ....compiler.ops.families.language.control import fit_gradients, grad_list, is_gradient_there, no_grads
+from ....compiler.ops.families.language.lists import LISTED, check_listed
+from ....compiler.ops.registry import OPS
+from ....compiler.spelling.names import METHOD_ATTRIBUTES
+from ....compiler.types.dtypes import DEFAULT_FLOAT
+from ...values.torch_dtypes import dtypes_of_torch, torch_dtypes
+from .products import einsum_adjoint, matmul_left, matmul_right
+from .windows import avg_pool_adjoint, conv_input, conv_weight
 
 TorchForm = Callable[..., Any]
 TorchSizes = Sequence[int]
@@ -246,35 +247,6 @@ def _mm_total(state: Sequence[torch.Tensor]) -> torch.Tensor:
     return reduce(lambda total, pair: torch.addmm(total, *pair), pairs if first else pairs[1:], total)
 
 
-def _conv_input(input_size: TorchSizes, weight: torch.Tensor, grad_output: torch.Tensor, *how: Any) -> torch.Tensor:
-    batch = grad_output if grad_output.dim() == weight.dim() else grad_output[None]
-    size = input_size if len(input_size) == weight.dim() else [1, *input_size]
-    return _convolution_backward(batch, _blank(batch, size), weight, how, 0).reshape(tuple(input_size))
-
-
-def _conv_weight(input: torch.Tensor, weight_size: TorchSizes, grad_output: torch.Tensor, *how: Any) -> torch.Tensor:
-    batch, grad = (x if x.dim() == len(weight_size) else x[None] for x in (input, grad_output))
-    return _convolution_backward(grad, batch, _blank(grad, weight_size), how, 1)
-
-
-def _convolution_backward(
-    grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, how: Sequence[Any], wanted: int
-) -> torch.Tensor:
-    rank = weight.dim() - 2
-    *sizes, groups = how
-    stride, padding, dilation = (list(given) * (rank if len(given) == 1 else 1) for given in sizes)
-    mask = [wanted == 0, wanted == 1, False]
-    found: torch.Tensor = torch.ops.aten.convolution_backward(
-        grad_output, input, weight, None, stride, padding, dilation, False, [0] * rank, groups, mask
-    )[wanted]
-    return found
-
-
-def _blank(like: torch.Tensor, size: TorchSizes) -> torch.Tensor:
-    """A tensor of whose elements nothing depends, without memory for each."""
-    return like.new_zeros(()).expand(tuple(size))
-
-
 # --- adjoints of linear ops ---
 
 
@@ -283,7 +255,7 @@ def _adjoint(forward: TorchForm) -> TorchForm:
 
     def run(grad_output: torch.Tensor, input_size: TorchSizes, *how: Any) -> torch.Tensor:
         with torch.enable_grad():
-            input = _blank(grad_output, input_size).detach().requires_grad_()
+            input = grad_output.new_zeros(()).expand(tuple(input_size)).detach().requires_grad_()
             (found,) = torch.autograd.grad(forward(input, *how), input, grad_output)
         return found
 
@@ -296,8 +268,8 @@ def _interpolate(input: torch.Tensor, *how: Any) -> torch.Tensor:
 
 
 _OF_FLOATS: dict[str, TorchForm] = {
-    "gs::conv_input": _conv_input,
-    "gs::conv_weight": _conv_weight,
+    "gs::conv_input": conv_input,
+    "gs::conv_weight": conv_weight,
     "gs::matmul_left": matmul_left,
     "gs::matmul_right": matmul_right,
     "gs::einsum_adjoint": einsum_adjoint,
@@ -306,10 +278,9 @@ _OF_FLOATS: dict[str, TorchForm] = {
     "aten::interpolate.number": _interpolate,
     "gs::interpolate_adjoint": _adjoint(_interpolate),
     "gs::interpolate_adjoint.number": _adjoint(_interpolate),
+    **{f"gs::avg_pool{rank}d_adjoint": avg_pool_adjoint(rank) for rank in (1, 2, 3)},
     **{
-        f"gs::{name}{rank}d_adjoint": _adjoint(getattr(F, f"{name}{rank}d"))
-        for name in ("avg_pool", "adaptive_avg_pool")
-        for rank in (1, 2, 3)
+        f"gs::adaptive_avg_pool{rank}d_adjoint": _adjoint(getattr(F, f"adaptive_avg_pool{rank}d")) for rank in (1, 2, 3)
     },
 }
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...compiler.ops.arrays import Array
-from ...compiler.ops.families.nn.window_shapes import expanded
-from ...compiler.ops.registry import Op, Trait
-from ...compiler.types.types import ListType, OptionalType, Type, is_tensor
-from ..values.torch_dtypes import dtypes_of_torch, tensor_of
-from .c.memory.bare import BoundOp
-from .torch_ops import is_of_torch, op_function
+from ....compiler.ops.arrays import Array
+from ....compiler.ops.families.nn.window_shapes import expanded
+from ....compiler.ops.registry import Op, Trait
+from ....compiler.types.types import ListType, OptionalType, Type, is_tensor
+from ...values.torch_dtypes import dtypes_of_torch, tensor_of
+from ..c.memory.bare import BoundOp
+from .ops import is_of_torch, op_function
 
 _MODULES = (torch._C._VariableFunctions, torch._C._nn, torch._C._linalg, torch._C._special)
 _NOT_AS_OURS = frozenset(

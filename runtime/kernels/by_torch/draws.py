@@ -12,17 +12,17 @@ from typing import Any
 
 import torch
 
-from ...compiler.ops.families.random import (
+from ....compiler.ops.families.random import (
     PHILOX_MULTIPLIERS,
     PHILOX_STEPS,
     ROUNDS,
     SEEDED,
     UNIT_OF_UNIFORM,
 )
-from ...compiler.ops.registry import Op
-from ...compiler.types.dtypes import BY_CODE
-from ..settings.seeds_in_memory import SeedInMemory
-from ..values.torch_dtypes import torch_dtypes
+from ....compiler.ops.registry import Op
+from ....compiler.types.dtypes import BY_CODE
+from ...settings.seeds_in_memory import SeedInMemory
+from ...values.torch_dtypes import torch_dtypes
 
 __all__ = ["SEEDED", "drawn"]
 

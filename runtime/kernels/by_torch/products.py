@@ -7,7 +7,7 @@ from math import prod
 
 import torch
 
-from ...compiler.ops.families.linalg.product_shapes import dimension_labels
+from ....compiler.ops.families.linalg.product_shapes import dimension_labels
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
