@@ -35,6 +35,17 @@ def test_derivatives_of_every_order(whole: tuple[bool, ...]) -> None:
             np.testing.assert_allclose(found, value(expected), rtol=1e-6, err_msg=str(path))
 
 
+@pytest.mark.parametrize("whole", SHAPES)
+def test_the_text_of_a_gradient_compiles_with_all_closures_in_it(whole: tuple[bool, ...]) -> None:
+    """A backward that became a function takes its context as parameters: closures further in say nothing of those."""
+    f = gs.CompilationUnit(program(ONE, ["x"], whole)).f
+    for derived in (gs.grad(f), gs.grad(gs.grad(f))):
+        unit = gs.CompilationUnit(derived.code)
+        assert gs.CompilationUnit(unit.code).code == unit.code
+        again = gs.grad(unit[derived.schema.name])
+        np.testing.assert_allclose(again(POINT["x"]), gs.grad(derived)(POINT["x"]), rtol=1e-6)
+
+
 @pytest.mark.parametrize("whole", [(True,) * 4, (True, True, False, True), (True, False, True, False)])
 def test_on_tensors_and_on_the_tape(whole: tuple[bool, ...]) -> None:
     f = gs.CompilationUnit(program(ONE, ["x"], whole)).f

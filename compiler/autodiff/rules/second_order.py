@@ -48,7 +48,7 @@ def _callee(name: str, pair: GradPair) -> Callee:
     is_partial = len(second.backward.outputs) == len(grads)
     forward = _spread(second.forward, schema, len(grads), name)
     backward = _padded(second.backward, len(schema.arguments))
-    third = _padded_pair(second.second, len(schema.arguments)) if second.second is not None else None
+    third = _padded_pair(second.second, len(schema.arguments), len(context))
     own = GradPair(schema, forward, backward, second.context, second.grad_outputs, third, body if is_partial else None)
     return Callee(schema, body, own)
 
@@ -81,9 +81,17 @@ def _spread(graph: Graph, schema: FunctionSchema, num_grads: int, name: str) -> 
     return spread
 
 
-def _padded_pair(pair: GradPair, count: int) -> GradPair:
-    """The pair of a backward that is padded."""
-    return replace(pair, forward=_padded(pair.forward, count, beside=1))
+def _padded_pair(pair: GradPair | None, count: int, context: int) -> GradPair | None:
+    """The pair of a backward that is padded to `count` results.
+
+    A closure further in that says something of the inputs around it has an input more for each element of the context.
+    """
+    if pair is None:
+        return None
+    is_whole = len(pair.backward.outputs) > len(pair.schema.arguments) - 1
+    given = len(pair.backward.outputs) + context * is_whole
+    forward, backward = _padded(pair.forward, count, beside=1), _padded(pair.backward, given)
+    return replace(pair, forward=forward, backward=backward, second=_padded_pair(pair.second, given, context))
 
 
 def _padded(graph: Graph, count: int, beside: int = 0) -> Graph:
