@@ -5,7 +5,19 @@ from __future__ import annotations
 from ...lang import ast
 from ...lang.source import Span
 from ..ir.node import Value
-from ..types.types import TENSOR, ListType, OptionalType, TupleType, Type, is_subtype, is_tensor, strip_optional
+from ..types.types import (
+    FLOAT,
+    INT,
+    NUMBER,
+    TENSOR,
+    ListType,
+    OptionalType,
+    TupleType,
+    Type,
+    is_subtype,
+    is_tensor,
+    strip_optional,
+)
 from .emitter import Emitter, described
 
 
@@ -71,7 +83,8 @@ def annotated(e: Emitter, node: ast.Syntax, value: Value, type: Type, span: Span
     take_type(value, type)
     e.untold.discard(value)
     if not is_subtype(value.type, type):
-        raise e.fail("E301", f"the value is {described(value.type)}, not {described(type)}", span)
+        notes = (f"write `{type}(…)` of it",) if value.type == NUMBER and type in (INT, FLOAT) else ()
+        raise e.fail("E301", f"the value is {described(value.type)}, not {described(type)}", span, *notes)
     if isinstance(type, OptionalType) and not isinstance(value.type, OptionalType):
         return e.at(node).cast(value, type)
     return value

@@ -24,9 +24,10 @@ class UnusableName:
 
 @dataclass(frozen=True, slots=True)
 class Sliced(UnusableName):
-    """A name for a slice, which is no value: its start, end and step."""
+    """A name for what stands in a subscript alone, which is no value: `slice(1, 3)`, `...`, a tuple with such."""
 
-    bounds: tuple[Value, ...] = ()
+    index: ast.Expr = field(kw_only=True)
+    """What it stands for there; its expressions have been emitted."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

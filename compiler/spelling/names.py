@@ -67,6 +67,7 @@ METHOD_ATTRIBUTES = {
     "mT": "mT",
     "mH": "adjoint",
     "data": "detach",
+    "real": "real",
     "requires_grad": "requires_grad",
     "itemsize": "element_size",
     "layout": "layout",

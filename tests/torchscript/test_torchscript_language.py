@@ -114,6 +114,18 @@ PLAIN: list[tuple[str, list[tuple[Any, ...]]]] = [
     ("def f(a: List[List[int]], b: List[List[int]]):\n    return a == b, b[0] in a", [([[1], []], [[1], []]), ([[1]], [[2]])]),
     ("def f(x: Tuple[int, int]):\n    return list(x)", [((4, 5),)]),
     ("def f(n: int):\n    x = [i for i in range(n)]\n    y = x[slice(1, None)]\n    del x[-1], y[0]\n    return x, y", [(4,)]),
+    ("def f(x: Tensor):\n    s = (slice(None), 1)\n    e = Ellipsis\n    return x[s], x[e, 0], x[e]", [(M,)]),
+    ("def f(x: Tensor, n: int):\n    s = (Ellipsis, slice(n, None), None)\n    n = 7\n    return x[s]", [(M, 1)]),
+    ("def f(x: Tensor):\n    y = x.clone()\n    s = (1, slice(1, 3))\n    y[s] = 0\n    y[s] += 2\n    return y", [(M,)]),
+    (
+        "def f(x: Tensor):\n    y = x.clone()\n    for at in [(0, 1), (1, 0), (-1, -1)]:\n        y[at] += y[0, 0]\n"
+        "        y[at] = y[at] * 2\n    return y",
+        [(M,)],
+    ),
+    ("def f(x: Tensor):\n    i = (torch.tensor([0, 1]), torch.tensor([2, 0]))\n    return x[i], x[(x > 1,)]", [(M,)]),
+    ("def f(x: Tensor, n: Tensor):\n    return x[:n], x[n:, ::n], x[slice(n, None)]", [(M, torch.tensor(1)), (M, torch.tensor([1]))]),
+    ("def f(l: List[int], n: Tensor):\n    return l[n:], l[:n], (1, 2, 3)[n]", [([5, 6, 7], torch.tensor(1))]),
+    ("def f(x: Tensor):\n    y = x.clone()\n    y.real[0] = 5\n    return y, x.real", [(M,)]),
 ]  # fmt: skip
 """What Python runs and torch.jit.script refuses."""
 
@@ -151,6 +163,9 @@ def test_as_python(text: str, calls: list[tuple[Any, ...]], tmp_path: Path) -> N
         ("s = slice(1)\n    return s", "E301", "'s' is a slice"),
         ("return x[slice(1, 2, 3, 4)]", "E204", "slice() takes one to three bounds"),
         ("return x[slice(1.5)]", "E301", "a slice's bound must be int, not a float"),
+        ("s = (slice(1), 0)\n    return s", "E301", "'s' is a slice"),
+        ("s = (slice(1), 0)\n    return x[s, 0]", "E301", "'s' is a slice"),
+        ("s = (0, 'a')\n    return x[s]", "E301", "a tensor cannot be indexed by a str"),
         ("return (x, 1)[:n]", "E301", "the bounds of a tuple's slice must be literal ints"),
         ("return (x, 1)[::0]", "E301", "the step of a slice is not 0"),
         ("return (x, 1)[n]", "E301", "the index of this tuple must be a literal int"),

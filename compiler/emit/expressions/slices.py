@@ -1,4 +1,4 @@
-"""What a subscript may hold beside the syntax of slices: `slice(1, 3)`, a name for one, `Ellipsis`."""
+"""What a subscript may hold beside the syntax of slices: `slice(1, 3)`, `Ellipsis`, a name for such or for several."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...types.types import INT, NONE, ListType, OptionalType, is_subtype
 from ..annotations import dotted_name
 from ..emitter import Emitter, Evaluated, described
 from ..expected import take_type
-from ..resolve import emit_resolved
+from ..resolve import as_int, emit_resolved
 from ..scopes import Sliced
 from ..stores import emit_write
 
@@ -21,10 +21,15 @@ from ..stores import emit_write
 def plain_subscript(e: Emitter, node: ast.Subscript) -> ast.Subscript:
     """The subscript with slices and `...` in the place of what stands for them."""
     if isinstance(node.index, ast.TupleExpr):
-        items = tuple(_plain_item(e, item) for item in node.index.elements)
-        return replace(node, index=replace(node.index, elements=items))
+        return replace(node, index=_plain_items(e, node.index))
     item = _plain_item(e, node.index)
     return node if item is node.index else replace(node, index=item)
+
+
+def _plain_items(e: Emitter, node: ast.TupleExpr) -> ast.TupleExpr:
+    plain = ((item, _plain_item(e, item)) for item in node.elements)
+    # A tuple inside the tuple is none of its items.
+    return replace(node, elements=tuple(old if isinstance(new, ast.TupleExpr) else new for old, new in plain))
 
 
 def _plain_item(e: Emitter, item: ast.Expr) -> ast.Expr:
@@ -36,8 +41,7 @@ def _plain_item(e: Emitter, item: ast.Expr) -> ast.Expr:
         case ast.Name():
             binding = e.frame.lookup(item.id)
             if isinstance(binding, Sliced):
-                lower, upper, step = (cast(ast.Expr, Evaluated(item.span, value)) for value in binding.bounds)
-                return ast.Slice(item.span, lower, upper, step)
+                return replace(binding.index, span=item.span)
     return item
 
 
@@ -46,10 +50,33 @@ def is_slice(e: Emitter, node: ast.Expr) -> bool:
     return isinstance(node, ast.Call) and dotted_name(node.function) == "slice" and e.is_free("slice")
 
 
-def bind_slice(e: Emitter, name: str, node: ast.Call) -> Walk:
+def stands_in_subscripts(e: Emitter, node: ast.Expr) -> bool:
+    """Whether the expression is a slice, `...`, or a tuple with such."""
+    items = _plain_items(e, node).elements if isinstance(node, ast.TupleExpr) else (_plain_item(e, node),)
+    return any(isinstance(i, ast.Slice) or (isinstance(i, ast.Constant) and i.value is ...) for i in items)
+
+
+def bind_slice(e: Emitter, name: str, node: ast.Expr) -> Walk:
     """`s = slice(…)`: the name stands for the slice in subscripts, and nowhere else."""
-    bounds = yield emit_bounds(e, _of_call(e, node))
-    e.frame.bind(name, Sliced("E301", "is a slice", ("a slice stands in a subscript: `x[s]`",), tuple(bounds)))
+    if isinstance(node, ast.TupleExpr):
+        items: list[ast.Expr] = []
+        for item in _plain_items(e, node).elements:
+            items.append((yield _emitted(e, item)))
+        index: ast.Expr = replace(node, elements=tuple(items))
+    else:
+        index = yield _emitted(e, _plain_item(e, node))
+    e.frame.bind(name, Sliced("E301", "is a slice", ("a slice stands in a subscript: `x[s]`",), index=index))
+
+
+def _emitted(e: Emitter, item: ast.Expr) -> Walk:
+    """What an item of a subscript stands for, its expressions emitted."""
+    if isinstance(item, ast.Slice):
+        bounds = yield emit_bounds(e, item)
+        lower, upper, step = (cast(ast.Expr, Evaluated(item.span, bound)) for bound in bounds)
+        return ast.Slice(item.span, lower, upper, step)
+    if isinstance(item, ast.Constant) and item.value is ...:
+        return item
+    return Evaluated(item.span, (yield e.expression(item)))
 
 
 def _of_call(e: Emitter, node: ast.Call) -> ast.Slice:
@@ -102,7 +129,7 @@ def emit_bounds(e: Emitter, node: ast.Slice) -> Walk:
         if bound is None:
             bounds.append(e.at(node).constant(1 if len(bounds) == 2 else None))
             continue
-        value = yield e.expression(bound)
+        value = as_int(e, bound, Argued((yield e.expression(bound)), bound.span)).value
         if value.type not in (INT, NONE, OptionalType(INT)):
             raise e.fail("E301", f"a slice's bound must be int, not {described(value.type)}", bound.span)
         if len(bounds) == 2 and value.type == NONE:

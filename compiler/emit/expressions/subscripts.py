@@ -32,7 +32,7 @@ from ...types.types import (
     leaf_of,
 )
 from ...types.types import TENSOR as TENSOR_TYPE
-from ..emitter import Emitter, described
+from ..emitter import Emitter, Evaluated, described
 from ..expected import take_element
 from ..resolve import emit_resolved
 from ..stores import emit_overwrite, emit_update, emit_write
@@ -81,7 +81,7 @@ def _list_item(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
 
 def _select(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
     """Apply every item of a tensor's subscript but the index tensors."""
-    items = node.index.elements if isinstance(node.index, ast.TupleExpr) else (node.index,)
+    items, is_alone = yield _items(e, node.index)
     ellipses = [i for i, item in enumerate(items) if isinstance(item, ast.Constant) and item.value is ...]
     if len(ellipses) > 1:
         raise e.fail("E101", "a subscript has one '...' at most", items[ellipses[1]].span)
@@ -90,12 +90,24 @@ def _select(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
     left: list[Value | None] = []
     right: list[Value | None] = []
     for item in items[:split]:
-        yield _apply(e, item, part, left, from_right=False, is_alone=not isinstance(node.index, ast.TupleExpr))
+        yield _apply(e, item, part, left, from_right=False, is_alone=is_alone)
     for item in reversed(items[split + 1 :]):
         yield _apply(e, item, part, right, from_right=True)
     if any(v is not None for v in (*left, *right)):
         part.indices = _index_list(e, node, part.value, left, right, bool(ellipses))
     return part
+
+
+def _items(e: Emitter, index: ast.Expr) -> Walk:
+    """What a subscript is made of, and whether that is one thing: a tuple by any name is its elements."""
+    if isinstance(index, ast.TupleExpr):
+        return index.elements, False
+    if isinstance(index, ast.Slice | ast.Constant):
+        return (index,), True
+    value = yield e.expression(index)
+    if isinstance(value.type, TupleType):
+        return tuple(Evaluated(index.span, element) for element in e.elements(value, index)), False
+    return (Evaluated(index.span, value),), True
 
 
 def _apply(

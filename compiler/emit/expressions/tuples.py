@@ -8,7 +8,7 @@ from ...ir.node import Value
 from ...spelling.overloads import Argued
 from ...types.types import INT, TupleType, Type, unify
 from ..emitter import Emitter, described, is_constant, known_constant
-from ..resolve import emit_resolved
+from ..resolve import as_int, emit_resolved
 from .slices import emit_bounds
 
 
@@ -18,7 +18,7 @@ def emit_item(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
     if isinstance(node.index, ast.Slice):
         return (yield _slice(e, node, base, node.index))
     count = len(base.type.elements)
-    index = yield e.expression(node.index)
+    index = as_int(e, node, Argued((yield e.expression(node.index)), node.index.span)).value
     if index.type != INT:
         raise e.fail("E301", f"a tuple's index must be an int, not {described(index.type)}", node.index.span)
     if not is_constant(index):

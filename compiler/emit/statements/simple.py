@@ -20,7 +20,7 @@ from ..expressions.conditions import emit_condition
 from ..expressions.generators import given_as_list
 from ..expressions.lambdas import bind_lambda, is_lambda
 from ..expressions.operators import emit_binary
-from ..expressions.slices import bind_slice, emit_list_slice, is_slice, plain_subscript
+from ..expressions.slices import bind_slice, emit_list_slice, plain_subscript, stands_in_subscripts
 from ..expressions.strings import emit_str
 from ..expressions.subscripts import emit_subscript_update
 from ..expressions.targets import emit_targets
@@ -59,8 +59,8 @@ def emit_statements(e: Emitter, body: Iterable[ast.Stmt]) -> Walk:
 
 def emit_assign(e: Emitter, node: ast.Assign) -> Walk:
     match node:
-        case ast.Assign(targets=(ast.Name(id=name),), value=ast.Call() as call) if name[0] != "$" and is_slice(e, call):
-            yield bind_slice(e, name, call)
+        case ast.Assign(targets=(ast.Name(id=name),), value=index) if name[0] != "$" and stands_in_subscripts(e, index):
+            yield bind_slice(e, name, index)
             return
         case _ if is_lambda(node):
             yield bind_lambda(e, node)
