@@ -213,6 +213,11 @@ ONE_EACH_WAY = {
     "a norm of turned channels": ("F.layer_norm(x.transpose(1, 2), [256]).transpose(1, 2)", (16, 256, 4096)),
     "of blocks": ("x / (x.abs().amax([1, 3], keepdim=True) + 1)", (32, 128, 8, 128)),
     "a divergence": ("F.kl_div(F.log_softmax(x, -1), torch.softmax(x, -1), reduction='none').sum(-1)", (4096, 1024)),
+    "deviations of an image's channels": ("x - x.mean([0, 2, 3], True)", (64, 256, 14, 14)),
+    "of small images": ("x * torch.rsqrt(x.square().mean([0, 2, 3], True) + 1)", (16, 512, 7, 7)),
+    "of pairs": ("F.softplus(x.unsqueeze(2) - x.unsqueeze(1)).mean([1, 2])", (16384, 32)),
+    "of pairs and rows": ("(x.unsqueeze(2) - x.unsqueeze(1)).abs().mean([1, 2]) - x.abs().mean(1)", (65536, 16)),
+    "of each with the others": ("torch.tanh(x.unsqueeze(1) - x.unsqueeze(2)).sum(1)", (4096, 64)),
     "variance": ("x.var(1)", (4, 200, 64)),
     "a norm of channels": ("x * torch.rsqrt(x.square().mean(1, keepdim=True) + 1e-6)", (4, 64, 1024)),
     "an identity": ("x * torch.eye(x.size(0), x.size(1)) + x", (32, 48)),
@@ -227,6 +232,16 @@ def test_what_one_pass_can_do_is_one_kernel_each_way(name: str) -> None:
     assert len(listing.forward) == len(listing.backward) == 1 and not listing.library
     for (info,), least in zip((listing.forward, listing.backward), listing.least_bytes, strict=True):
         assert info.bytes_read + info.bytes_written <= 1.1 * least
+
+
+def test_gradients_of_weights_share_the_pass_of_what_a_channel_holds() -> None:
+    source = """
+def f(x, weight, bias):
+    middle = x - x.mean([0, 2, 3], True)
+    scale = torch.rsqrt(middle.square().mean([0, 2, 3], True) + 1e-5)
+    return middle * scale * weight.view([1, -1, 1, 1]) + bias.view([1, -1, 1, 1])
+"""
+    assert len(_kernels(source, (32, 64, 28, 28), (64,), (64,))) == 2
 
 
 @pytest.mark.parametrize("shape", [(4096, 512), (65536, 256)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from ....lang.light_dataclasses import dataclass, field
 from ....lang.source import Span
 from ....lang.trampoline import Walk
@@ -10,14 +12,16 @@ from ...kernel_ir.bounds import beyond_ends
 from ...kernel_ir.index import Index, SizeValues, constant
 from ...kernel_ir.kernel import POSITIONS, Buffer, Condition, KernelConstant, KernelParameter, Operand
 from ...kernel_ir.layout import Layout, StridedView
+from ...kernel_ir.statements import used_names
 from ...scheduling.row_parts import COMBINED
-from ...types.dtypes import FLOAT64, INT64
+from ...types.dtypes import BOOL, FLOAT64, INT64
 from ..elements.body import Body, register_dtype
 from ..elements.guarded import brought_together, decided, is_told, positions_left
 from ..elements.rule import ElementPlace, Incompatible, LoadGuards, as_dtype
 from .kernel_work import KernelWork
 from .reductions import Reduction
-from .space import IterationSpace
+from .space import Held, IterationSpace
+from .swapped_axes import swapped_axes, with_axes_swapped
 
 
 @dataclass
@@ -106,10 +110,7 @@ class ElementWriter(IterationSpace):
     def _make(self, value: Value, place: ElementPlace, guards: LoadGuards) -> Walk:
         held = self.held.get(value)
         if held is not None:
-            if held.place != place:
-                raise Incompatible
-            yield from ()
-            return held.name
+            return held.name if held.place == place else (yield self._reduced_along(value, held, place))
         stored = self.memory.where(value, self.order)
         if stored is not None:
             return self._load(value, stored, place, guards)
@@ -126,6 +127,47 @@ class ElementWriter(IterationSpace):
         if rule is None:
             raise Incompatible
         return (yield rule(self, node, which, place, guards))
+
+    def _reduced_along(self, value: Value, held: Held, place: ElementPlace) -> Walk:
+        """What a tile's reduction gives along another axis than it ran along, where nothing asked for it there: in both
+        places it would be added up in other orders, and an element not be equal to itself."""
+        swapped = swapped_axes(held.place, place, self.reduced, self.sizes) if self.is_tile else None
+        if swapped is None or held.across or any(held.name in used_names(s) for s in self.body.statements):
+            raise Incompatible
+        reduction = self.memory.reductions[value]
+        of = with_axes_swapped(held.of, swapped, self.sizes)
+        operand = yield self.element(reduction.operand, of, ())
+        over = frozenset(swapped.get(name, name) for name in held.over)
+        name = self.combined(value, reduction, operand, over)
+        self.held[value] = Held(name, place, self.body.axes[name], held.across, of, over)
+        return name
+
+    def combined(
+        self, value: Value, reduction: Reduction, operand: Operand, inside: Set[str], across: Set[str] = frozenset()
+    ) -> str:
+        """An operand reduced over axes of a program, then over those that programs share out."""
+        operand = self._accumulated(operand, reduction)
+        dtype, combine, hint = reduction.accumulate, reduction.combine, value.name_hint
+        total = f"{hint}_sum" if hint and (reduction.times != 1 or reduction.divisor not in (None, 1)) else hint
+        if isinstance(operand, KernelConstant):
+            raise Incompatible
+        for axes in (inside, across):
+            if axes:
+                operand = self.body.reduce(total, combine, dtype, operand, frozenset(axes), of_programs=axes is across)
+        result = as_dtype(self, self.scaled(operand, reduction, hint), dtype, self.known[value].dtype)
+        assert isinstance(result, str)
+        return result
+
+    def _accumulated(self, operand: Operand, reduction: Reduction) -> Operand:
+        """The operand as the reduction takes it: positions are sought among elements as they are."""
+        if reduction.combine in POSITIONS:
+            return operand
+        dtype = register_dtype(self.known[reduction.operand].dtype)
+        return (
+            as_dtype(self, operand, dtype, reduction.accumulate)
+            if dtype != BOOL or reduction.accumulate != BOOL
+            else operand
+        )
 
     def _trivial(self, reduction: Reduction, value: Value, place: ElementPlace, guards: LoadGuards) -> Walk:
         """A reduction over dimensions of size 1, or of few parts."""

@@ -12,12 +12,10 @@ from ....lang.trampoline import run
 from ....stdlib_grads import formula_files
 from ...ir.node import Value
 from ...kernel_ir.index import constant
-from ...kernel_ir.kernel import POSITIONS, Axis, Kernel, KernelConstant, Load, Operand, Store
+from ...kernel_ir.kernel import POSITIONS, Axis, Kernel, Load, Operand, Store
 from ...kernel_ir.queries import restricted
 from ...kernel_ir.statements import without_unused
-from ...types.dtypes import BOOL
-from ..elements.body import register_dtype
-from ..elements.rule import ElementPlace, Incompatible, as_dtype
+from ..elements.rule import ElementPlace, Incompatible
 from .element_writer import ElementWriter
 from .growth import Overgrown
 from .reductions import Reduction
@@ -83,19 +81,10 @@ class Group(ElementWriter):
     ) -> None:
         self.domain = frozenset[str]().union(*(index.axes for index in place))
         operand = run(self.element(reduction.operand, place, ()))
-        operand = self._accumulated(operand, reduction)
         self._require_there(operand)
-        dtype, combine, hint = reduction.accumulate, reduction.combine, value.name_hint
-        total = f"{hint}_sum" if hint and (reduction.times != 1 or reduction.divisor not in (None, 1)) else hint
-        if isinstance(operand, KernelConstant):
-            raise Incompatible
-        for axes in (inside, across):
-            if axes:
-                operand = self.body.reduce(total, combine, dtype, operand, axes, of_programs=axes == across)
-        result = as_dtype(self, self.scaled(operand, reduction, hint), dtype, self.known[value].dtype)
-        assert isinstance(result, str)
+        result = self.combined(value, reduction, operand, inside, across)
         kept = tuple(constant(0) if dim is None else place[dim] for dim in reduction.kept)
-        self.held[value] = Held(result, kept, self.body.axes[result], across)
+        self.held[value] = Held(result, kept, self.body.axes[result], across, place, inside)
         self.remember(value.node.span)
 
     def _require_there(self, operand: Operand) -> None:
@@ -109,17 +98,6 @@ class Group(ElementWriter):
         run_along = self.sizes.keys() - self.reduced - self.domain - self.body.gone(operand)
         if any(self.sizes[name] == 0 for name in run_along) and 0 not in self.known[value].shape:
             raise Incompatible
-
-    def _accumulated(self, operand: Operand, reduction: Reduction) -> Operand:
-        """The operand as the reduction takes it: positions are sought among elements as they are."""
-        if reduction.combine in POSITIONS:
-            return operand
-        dtype = register_dtype(self.known[reduction.operand].dtype)
-        return (
-            as_dtype(self, operand, dtype, reduction.accumulate)
-            if dtype != BOOL or reduction.accumulate != BOOL
-            else operand
-        )
 
     def try_store(self, value: Value, name: str, offset: ElementPlace | None = None, *, may_read: bool = True) -> bool:
         """Store a tensor here, in the buffer `name`, at an offset from its beginning; False where that cannot be, or

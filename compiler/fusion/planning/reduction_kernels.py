@@ -64,7 +64,7 @@ class ReductionKernels:
                 return group
             self._steps.remove(group)
         dims = reduction.dims
-        if not (self._is_row(reduction) or reduction.combine in POSITIONS or self._is_whole(value, reduction, shape)):
+        if not (self._is_row(reduction) or reduction.combine in POSITIONS or self._is_whole(reduction, shape)):
             turned = self._begun_beside(value, reduction, shape)
             if turned is not None:
                 return turned
@@ -78,9 +78,15 @@ class ReductionKernels:
             self._begin_from_memory(group, value, reduction)
         return group
 
-    def _is_whole(self, value: Value, reduction: Reduction, shape: tuple[int, ...]) -> bool:
-        """Whether a program is to hold columns or blocks, for what they are reduced to is needed along them."""
-        if not self._tiles.leads_to(value, {shape}):
+    def _is_whole(self, reduction: Reduction, shape: tuple[int, ...]) -> bool:
+        """Whether a program is to hold columns or blocks, for what they are reduced to is needed along them, or what
+        others like them are that share the pass."""
+        alike = [
+            value
+            for value, other in self._memory.reductions.items()
+            if other.dims == reduction.dims and self._known[other.operand].shape == shape
+        ]
+        if not any(self._tiles.leads_to(value, {shape}) for value in alike):
             return False
         return is_of_columns(shape, reduction.dims, self._whole_columns) or is_of_blocks(shape, reduction.dims)
 
@@ -115,9 +121,7 @@ class ReductionKernels:
                 dims = [group.axes.index(name) for name in sorted(rows, key=group.axes.index)]
                 is_all = len(dims) == len(reduction.dims)
                 is_row = bool(rows) and (
-                    self._is_whole(value, reduction, group.shape)
-                    if is_all
-                    else is_of_rows(group.shape, dims, self._few_rows)
+                    self._is_whole(reduction, group.shape) if is_all else is_of_rows(group.shape, dims, self._few_rows)
                 )
             if is_row:
                 group.reduced = rows

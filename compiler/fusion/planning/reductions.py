@@ -106,11 +106,13 @@ def is_of_columns(shape: tuple[int, ...], dims: Sequence[int], of_batches: int) 
 
 def is_of_blocks(shape: tuple[int, ...], dims: Sequence[int]) -> bool:
     """Whether a program may reduce blocks whole: short runs side by side, and several of them one after the other, as
-    of a matrix that is scaled block by block."""
+    of a matrix that is scaled block by block, or a channel of all images of a batch."""
     real = [d for d, size in enumerate(shape) if size != 1]
-    if not dims or dims[0] == 0 or dims[-1] != real[-1] or len(dims) == len(real):
+    if not dims or dims[-1] != real[-1] or len(dims) == len(real):
         return False
-    if shape[dims[-1]] < SHORT_RUN or prod(shape[d] for d in dims) > MAX_COLUMNS:
+    run = prod(shape[d] for d in dims if all(later in dims for later in real if later > d))
+    # Batches have many sizes, so that of blocks over the first dimension decides nothing.
+    if run < SHORT_RUN or (dims[0] != 0 and prod(shape[d] for d in dims) > MAX_COLUMNS):
         return False
     return prod(shape[d] for d in real if d not in dims) >= MIN_ROWS
 

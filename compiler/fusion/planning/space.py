@@ -25,13 +25,16 @@ AXIS_NAMES = "ijklmnopqrstuvw"
 class Held:
     """A reduction that this group computes: its value, where the result's dimensions run, and what it is reduced over.
 
-    One that is reduced over parallel axes (`across`) is there only once all programs have run.
+    One that is reduced over parallel axes (`across`) is there only once all programs have run. `of` is where the
+    operand's dimensions run, `over` what a program reduces of it.
     """
 
     name: str
     place: ElementPlace
     axes: frozenset[str]
     across: frozenset[str]
+    of: ElementPlace
+    over: frozenset[str]
 
 
 @dataclass

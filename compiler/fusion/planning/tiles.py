@@ -11,7 +11,7 @@ in other shapes share a tile too: a mean over the channels of a group and the pl
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import prod
 from typing import Any, TypeAlias
 
@@ -92,9 +92,49 @@ class Tiles:
                 if tile is not None:
                     return tile
         same = {value: frozenset(reduced[value].dims) for value, found in family.items() if found == shape}
-        same |= self._of_what_is_left(shape, same)
+        same |= self._of_parts(shape) | self._of_what_is_left(shape, same)
         held = self._held(shape, same) if len(set(same.values())) > 1 else None
-        return held or self._of_streams(shape)
+        return held or self._of_wider(shape) or self._of_streams(shape)
+
+    def _of_parts(self, space: Shape) -> dict[Value, ReducedDims]:
+        """What is reduced of a row beside pairs of its elements, where nothing of the pairs' shape is in memory: a
+        mean of the elements' own errors beside that of their distances."""
+        wide = [r for r in self._reductions.values() if r.dims and self._shape(r) == space]
+        found: dict[Value, ReducedDims] = {}
+        for value, reduction in self._reductions.items() if wide else ():
+            dims = _part_of(self._shape(reduction), space) if reduction.dims else None
+            if dims is not None and any(self._is_of_pairs(r, reduction) for r in wide):
+                found[value] = frozenset(dims[d] for d in reduction.dims)
+        return found
+
+    def _of_wider(self, shape: Shape) -> Tile | None:
+        """The tile of pairs of elements of a row that has a shape."""
+        for wide in self._reductions.values():
+            space = self._shape(wide)
+            if wide.dims and _part_of(shape, space) is not None:
+                alike = [r for r in self._reductions.values() if r.dims and self._shape(r) == shape]
+                tile = self.of(space) if any(self._is_of_pairs(wide, r) for r in alike) else None
+                if tile is not None and tile.space == space:
+                    return tile
+        return None
+
+    def _is_of_pairs(self, wide: Reduction, row: Reduction) -> bool:
+        """Whether elements of what is reduced are computed from a row's, and from no tensor as large as they are."""
+        size, of_row = prod(self._shape(wide)), prod(self._shape(row))
+        seen = self._followed(wide.operand)
+        given = set(self._graph.inputs)
+        if any(value in given and prod(self._known[value].shape) >= size for value in seen):
+            return False
+        return any(prod(self._known[v].shape) == of_row for v in seen & self._followed(row.operand))
+
+    def _followed(self, value: Value) -> set[Value]:
+        """The tensors that a value follows from, and itself."""
+        pending, seen = [value], {value}
+        for found in pending:
+            new = [v for v in found.node.inputs if v not in seen and isinstance(self._known.get(v), Meta)]
+            seen.update(new)
+            pending += new
+        return seen
 
     def _of_streams(self, shape: Shape) -> Tile | None:
         """The tile of a few rows that lie side by side, where what they are reduced to follows from one row that is
@@ -200,6 +240,21 @@ class Tiles:
                 elif turns:
                     last[value] = (turns, dims)
         return False
+
+
+def _part_of(shape: Shape, space: Shape) -> list[int] | None:
+    """Which dimensions of a space those of a tensor are that lacks some of them, or has 1 in their place."""
+    if len(space) < 3 or not 1 < len(shape) <= len(space) or shape[0] != space[0]:
+        return None
+    long = [d for d, size in enumerate(space) if d and size != 1]
+    for count in range(1, len(long)):
+        for gone in combinations(long, count):
+            kept = [d for d in range(len(space)) if d not in gone]
+            if shape == tuple(1 if d in gone else size for d, size in enumerate(space)):
+                return list(range(len(space)))
+            if shape == tuple(space[d] for d in kept):
+                return kept
+    return None
 
 
 def _is_few(size: int) -> bool:

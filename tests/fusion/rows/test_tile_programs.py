@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -36,25 +37,33 @@ STEPS = (
     "{v} + y.transpose(1, 2).reshape(x.size())",
     "(m + {v}.mean(-1, keepdim=True)) @ {v}",
 )
+PAIRS = (
+    "{v} + torch.tanh({v}.unsqueeze(3) - {v}.unsqueeze(2)).abs().mean(3)",
+    "{v} * torch.sigmoid({v}.unsqueeze(2) - {v}.unsqueeze(3)).sum(2)",
+    "{v} - torch.sin({v}.unsqueeze(3) * {v}.unsqueeze(2)).sum([2, 3])[:, :, None] * {v}.mean(-1, keepdim=True)",
+    "{v} + ({v}.unsqueeze(2) - {v}.unsqueeze(1)).relu().square().sum(1) * 0.1",
+    "{v} - ({v}.unsqueeze(3) * {v}.unsqueeze(2) * w).amax(2) * 0.1",
+)
+"""Of a row's elements, or of rows: beside what is reduced over either of them, or over the row."""
 RESULTS = ("", ", {v}.sum([0, 2])", ", {v}.sum(-1)", ", {v}.mean()", ", ({v} * x).sum([1, 2])")
 
 
-def tile_program(seed: int) -> tuple[str, tuple[int, int, int]]:
+def tile_program(seed: int, steps: Sequence[str] = STEPS) -> tuple[str, tuple[int, int, int]]:
     """The source of a function `f` of `x, y, w, u, m`, and the shape of `x`."""
     random = Random(seed)
     shape = random.choice((1, 2, 5, 33, 64)), random.choice((2, 3, 4, 5, 8)), random.choice((2, 3, 4, 6, 7, 16))
     lines, last = [], "x"
     for number in range(random.randint(2, 6)):
         dims, dim = random.choice(("[-1]", "[-2]", "[-1, -2]", "[0]")), random.choice(("-1", "-2", "1", "2"))
-        lines.append(f"    v{number} = {random.choice(STEPS).format(v=last, dims=dims, dim=dim)}")
+        lines.append(f"    v{number} = {random.choice(steps).format(v=last, dims=dims, dim=dim)}")
         last = f"v{number}"
     result = f"    return {last}{random.choice(RESULTS).format(v=last)}"
     return "\n".join(["def f(x, y, w, u, m):", *lines, result, ""]), shape
 
 
-def difference(seed: int) -> str:
+def difference(seed: int, steps: Sequence[str] = STEPS) -> str:
     """What kernels in C give otherwise than torch; nothing where they agree."""
-    source, (batch, rows, columns) = tile_program(seed)
+    source, (batch, rows, columns) = tile_program(seed, steps)
     generator = np.random.default_rng(seed)
     shapes = ((batch, rows, columns), (batch, columns, rows), (columns,), (rows,), (rows, rows))
     given = [np.asarray(generator.normal(size=shape)) for shape in shapes]
@@ -88,8 +97,15 @@ def test_random_functions_of_tiles_give_what_torch_gives(seed: int, monkeypatch:
     assert difference(seed) == ""
 
 
+@pytest.mark.parametrize("seed", [1000, 1021, 1022, 1026])
+def test_random_functions_of_pairs_give_what_torch_gives(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notices, "TOLD", set())
+    assert difference(seed, (*STEPS, *PAIRS, *PAIRS)) == ""
+
+
 if __name__ == "__main__":
     first, last = map(int, sys.argv[1:])
-    faults = [f"=== seed {seed}: {found}" for seed in range(first, last) if (found := difference(seed))]
-    print("\n".join([*faults, f"{last - first} programs, {len(faults)} otherwise"]))
+    seeds = [(seed, steps) for seed in range(first, last) for steps in (STEPS, (*STEPS, *PAIRS, *PAIRS))]
+    faults = [f"=== seed {seed}: {found}" for seed, steps in seeds if (found := difference(seed, steps))]
+    print("\n".join([*faults, f"{len(seeds)} programs, {len(faults)} otherwise"]))
     sys.exit(bool(faults))
