@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from .index import Atom, AxisAtom, Index, Quotient, Range, Remainder, floored
+from .index import Atom, AxisAtom, Index, Quotient, Range, Remainder, floored, scaled_range
 from .kernel import Condition
 
 
@@ -61,16 +61,16 @@ def _bounds(
         factor = _multiple(condition.index, index)
         rest = index - condition.index * factor
         if factor and len(rest.terms) < len(index.terms):
-            ends = [factor * condition.low, factor * (condition.high - 1)]
+            first, last = scaled_range(factor, condition.low, condition.high - 1)
             for low, high in _bounds(rest, conditions[number + 1 :], ranges):
-                yield low + min(ends), high + max(ends)
+                yield low + first, high + last
     for gathered in _gathered(index) if conditions else ():
         yield from _bounds(gathered, conditions, ranges)
     least: float = index.constant
     greatest = least
     for coefficient, atom in index.terms:
-        around = [coefficient * end for end in _bounds_of_atom(atom, conditions, ranges)]
-        least, greatest = least + min(around), greatest + max(around)
+        low, high = scaled_range(coefficient, *_bounds_of_atom(atom, conditions, ranges))
+        least, greatest = least + low, greatest + high
     yield least, greatest
 
 

@@ -138,8 +138,8 @@ class Index:
         low: float = self.constant
         high = low
         for coefficient, atom in self.terms:
-            ends = [coefficient * end for end in _atom_range(atom, sizes)]
-            low, high = low + min(ends), high + max(ends)
+            least, greatest = scaled_range(coefficient, *_atom_range(atom, sizes))
+            low, high = low + least, high + greatest
         return low, high
 
     @property
@@ -269,6 +269,11 @@ def _atom_range(atom: Atom, sizes: SizeValues) -> Range:
         low, high = 0, min(high, atom.divisor - 1) if low >= 0 else atom.divisor - 1
     known = sizes.get(atom)
     return (max(low, known[0]), min(high, known[1])) if isinstance(known, tuple) else (low, high)
+
+
+def scaled_range(factor: int, low: float, high: float) -> Range:
+    """A range, multiplied. Only the factor is asked for its sign: that the ends differ is no guard of open sizes."""
+    return (factor * low, factor * high) if factor > 0 else (factor * high, factor * low)
 
 
 def floored(end: float, divisor: int) -> float:

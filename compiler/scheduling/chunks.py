@@ -25,15 +25,17 @@ from ..kernel_ir.kernel import (
 from ..kernel_ir.queries import defined, fresh, names_of, reduced_dtype, statement_axes, with_dependents
 from ..kernel_ir.statements import conditions, slice_of, used_names, with_axes_found, with_indices
 from ..types.dtypes import BOOL, INT64
+from ..types.open_sizes import at_hand
 from .padding import choose_others, identity, needs_mask, outside
 from .partials import Partials
 
 
 def chunked(kernel: Kernel, cut: str, chunk: int, finals: list[Reduce], *, wide: bool) -> list[Kernel]:
-    """The two kernels; one where a single chunk holds everything. Partial sums are added up in float64 if `wide`."""
+    """The two kernels; one where a single chunk holds everything. Partial sums are added up in float64 if `wide`: a
+    single one is what it was, so that two kernels made for several chunks serve few rows too."""
     size = kernel.axis(cut).size
     count = -(-size // chunk)
-    if count <= 1:
+    if not (wide and at_hand(count) > 1) and count <= 1:
         return [kernel]
     rest = [s for s in with_dependents(kernel, finals) if s not in finals]
     first = _needed([s for s in kernel.body if s not in rest], finals)

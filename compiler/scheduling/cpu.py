@@ -29,7 +29,7 @@ from ..kernel_ir.kernel import (
     Store,
 )
 from ..kernel_ir.statements import conditions, with_axes_found, with_operands, without_unused
-from ..types.open_sizes import least
+from ..types.open_sizes import greatest, is_open, least
 from .split import ChunkLimits, split_reductions
 from .strides import axes_across, extent, is_across, next_power
 
@@ -138,9 +138,9 @@ def _pointwise(kernel: Kernel, axes: tuple[Axis, ...]) -> CpuSchedule:
         return CpuSchedule((*others, *tiles), (last.name if inner is across else across.name, inner.name))
     if not outer or last.size > BLOCK:
         return CpuSchedule((*(ProgramAxis(a.name) for a in outer), ProgramAxis(last.name, BLOCK)), (last.name,))
-    rows = max(1, BLOCK // max(last.size, 1))
+    rows = greatest(1, BLOCK // greatest(last.size, 1))
     *before, row = outer
-    if rows == 1:
+    if not is_open(rows) and rows == 1:
         return CpuSchedule(tuple(ProgramAxis(a.name) for a in outer), (last.name,))
     return CpuSchedule((*(ProgramAxis(a.name) for a in before), ProgramAxis(row.name, rows)), (row.name, last.name))
 

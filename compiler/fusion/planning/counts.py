@@ -15,7 +15,7 @@ from math import prod
 from ....lang.light_dataclasses import replace
 from ...kernel_ir.kernel import Compute, Kernel, KernelConstant, Statement, Total
 from ...kernel_ir.passed_sizes import passed_sizes
-from ...types.open_sizes import whole
+from ...types.open_sizes import is_open, whole
 from ..program import KernelStep, ProgramStep
 
 
@@ -24,7 +24,7 @@ def counts_of(kernel: Kernel, chunks: Collection[str]) -> set[int]:
     sizes = [size for name, size in passed_sizes(kernel).items() if name not in chunks]
     row = prod(axis.size for axis in kernel.axes if not axis.dynamic)
     found = {n for size in [*sizes, prod(sizes)] for n in (size, size * row)}
-    return {n - less for n in found for less in (0, 1) if n - less > 1}
+    return {n - less for n in found for less in (0, 1) if is_open(n - less) or n - less > 1}
 
 
 def with_counts_passed(steps: Sequence[ProgramStep], counts: Collection[int]) -> tuple[ProgramStep, ...]:

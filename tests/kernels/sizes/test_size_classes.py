@@ -58,6 +58,36 @@ def test_results_are_those_of_a_plan_for_the_very_sizes_to_the_bit(name: str, mo
         assert [(a.shape, a.dtype, a.tobytes()) for a in have] == [(a.shape, a.dtype, a.tobytes()) for a in want], size
 
 
+FEWER = """
+def summed(x, w):
+    return (torch.sin(x) * w).sum(0)
+
+def biased(x, w):
+    return F.gelu(x + w)
+
+def turned_pairs(x, w):
+    return torch.cat([-x[:, 8:], x[:, :8]], 1) * w
+"""
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["summed", "biased", "turned_pairs"])
+def test_few_rows_are_of_the_class_of_many_and_give_the_bits_of_their_own_plan(
+    name: str, planned: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    f, sizes = gs.CompilationUnit(FEWER)[name], (2, 3, 31, 63, 64, 65, 500)
+    for size in (3000, 2500):
+        results_of(f, arguments(size))
+    before = len(planned)
+    found = {size: results_of(f, arguments(size)) for size in sizes}
+    assert len(planned) == before
+    monkeypatch.setattr(SizeClasses, "find", lambda *given: None)
+    monkeypatch.setattr(SizeClasses, "plan", lambda *given: None)
+    other = gs.CompilationUnit(FEWER)[name]
+    for size, have in found.items():
+        assert [a.tobytes() for a in have] == [a.tobytes() for a in results_of(other, arguments(size))], size
+
+
 @needs_compiler
 @pytest.mark.parametrize("name", some_of(["normed", "turned", "standardized", "in_rounds", "counted", "mean_loss"]))
 def test_sizes_of_a_class_are_planned_for_once(name: str, planned: list[object]) -> None:
