@@ -6,6 +6,7 @@ It is made of plain data, slots and sizes, whether that was planned (`planned`) 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,7 @@ class Extern:
 
     __slots__ = (
         "_evaluate",
+        "_gives_number",
         "_readers",
         "arguments",
         "failed",
@@ -117,9 +119,11 @@ class Extern:
         self.is_view = is_view
         self.is_single = is_single
         self.failed = failed
-        self._readers = [_reader(argument) for argument in arguments]
         self.function = function
-        self._evaluate = ignoring_float_errors(op.run if function is None else function)
+        self._evaluate = op.run if function is None else function
+        self._gives_number = is_single and not tensors[0]
+        read = [(i, a) for i, a in enumerate(arguments) if isinstance(a, Slot | list | tuple)]
+        self._readers = [(i, _reader(argument)) for i, argument in read]
 
     @property
     def read(self) -> Sequence[int]:
@@ -149,19 +153,29 @@ class Extern:
         return self
 
     def __call__(self, slots: ProgramSlots, threads: int) -> None:
-        found = self.found(*[read(slots) for read in self._readers])
+        arguments = list(self.arguments)
+        for i, read in self._readers:
+            arguments[i] = read(slots)
+        found = self._found(arguments)
         for number, value in zip(self.results, found, strict=True):
             slots[number] = value
 
+    @ignoring_float_errors
     def found(self, *arguments: Any) -> list[Any]:
         """What it gives for arguments, one value for each slot of its results."""
+        return self._found(arguments)
+
+    def _found(self, arguments: Sequence[Any]) -> list[Any]:
+        """The same where float errors are ignored already."""
         try:
             result = self._evaluate(*arguments)
         except MemoryError:
             raise
         except Exception as error:
             raise (self.failed(arguments, error) if self.failed is not None else OutOfRange()) from error
-        is_whole = self.is_single and not (self.tensors[0] and isinstance(result, list | tuple))
+        if self._gives_number:
+            return [result]
+        is_whole = self.is_single and not isinstance(result, list | tuple)
         found = [result] if is_whole else list(result)
         if self.is_view:
             return found
@@ -211,6 +225,7 @@ class CProgram:
         self.outputs = outputs
         self._results = [_reader(output) for output in outputs]
 
+    @ignoring_float_errors
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:
         """The outputs, for one value per input."""
         slots: ProgramSlots = [*self.constants, *(self._flat(values) if self.takes_lists else values), *self._empty]
@@ -315,8 +330,7 @@ def _as_slots(output: Any, places: NewPlaces) -> Any:
 
 def _reader(argument: Any) -> Callable[[ProgramSlots], Any]:
     if isinstance(argument, Slot):
-        number = argument.number
-        return lambda slots: slots[number]
+        return itemgetter(argument.number)
     if isinstance(argument, list | tuple):
         readers, kind = [_reader(item) for item in argument], type(argument)
         return lambda slots: kind([read(slots) for read in readers])
