@@ -234,10 +234,12 @@ class NumberedWalk:
         if any(map(self.holds_numbers, node.outputs)):
             if op.schema.is_generic:
                 raise Unfit
-            if view_step(node) is not None and self.holds_numbers(node.inputs[0]):
-                self._view(node)
-                return
-            if may_alias(op) and is_mutable(node.inputs[0].type) and is_argument(node) is not False:
+            step = view_step(node) if self.holds_numbers(node.inputs[0]) else None
+            if step is not None:
+                if by_numbers(step) or not _is_read_at_once(node):
+                    self._view(node)
+                    return
+            elif may_alias(op) and is_mutable(node.inputs[0].type) and is_argument(node) is not False:
                 self._may_be_argument(node)
                 return
         made = self.copy(node, list(map(self.load, node.inputs)))
@@ -286,6 +288,18 @@ class NumberedWalk:
         with branch.side():
             self.builder.returns(self.objects.allocate(family, made.output))
         self.values[node.output] = branch.close([INT])[0]
+
+
+def _is_read_at_once(view: Node) -> bool:
+    """Whether ops alone read a view, and before anything is written: it is as good as a copy then."""
+    readers = {use.user for use in view.output.uses}
+    following = view.next
+    while readers and following is not None and following.kind not in (WRITE, POP) and not following.blocks:
+        if following in readers and (not (op := OPS.of(following.schema)) or may_alias(op) or op.schema.is_generic):
+            return False
+        readers.discard(following)
+        following = following.next
+    return not readers
 
 
 def _made_by(node: Node) -> list[Value]:

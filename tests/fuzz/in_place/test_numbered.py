@@ -103,6 +103,10 @@ def f(x, w, given: List[List[Tensor]]):
         "o: Optional[Tensor] = None\n    for h in n:\n        o = o if o is not None else h[-1]\n        o[1:] *= 2",
         "for a, b in zip(n[0], n[1]):\n        a += b\n        b.copy_(a)",
         "n[0], n[-1] = n[-1], n[0]\n    n[0][0].diagonal().add_(x[0])",
+        "n[0], n[-1] = n[-1], n[0]\n    n[0][1].copy_(n[1][0][0])\n    n[0][0][1:].copy_(n[0][1][2])",
+        "n[0].reverse()\n    e = n[0][-1]\n    n[1][0] += e[0].expand(3, 3) + w\n    e.mul_(x)",
+        "y = x * 1\n    m = n[0]\n    for i, (a, j) in enumerate(zip(m, [1, 0])):\n        y[j] += a[0] * i\n"
+        "        a.copy_(y[i])\n    m[0], m[1] = m[1], m[0]\n    m[0][0] = -1",
         "for i in range(3):\n        n[1][0][i].mul_(x[i])\n    n.append([n[1][0].view(9)[3:]])\n    n.pop()[0].sin_()",
     ],
 )
