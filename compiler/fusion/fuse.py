@@ -49,6 +49,7 @@ from .rewrites.exponentials_by_parts import sum_exponentials_by_parts
 from .rewrites.factors_of_sums import take_factors_out
 from .rewrites.few_largest import find_few_largest
 from .rewrites.join_slices import join_slices
+from .rewrites.memory_order import lay_in_order, orders_of_results
 from .rewrites.numbers_first import put_numbers_first
 from .rewrites.outer_variances import sum_variances_at_once
 from .rewrites.short_products import write_short_products
@@ -370,6 +371,7 @@ def _planned(
     metas = metas_of_arguments(arguments)
     known = settle_for_kernels(graph, metas)
     require_straight(graph, known)
+    orders = orders_of_results(graph, known, arguments)
     known = _to_parts(graph, metas, decompose_for_target(wide=supports(WIDE_MOMENTS, FLOAT64)), known=known)
     is_turned = 0 < real < len(graph.outputs) and turn_back(graph, known, real)
     if write_short_products(graph, known) | find_few_largest(graph, known):
@@ -379,6 +381,8 @@ def _planned(
     if is_changed | spread_over_stacked_sums(graph, known):
         known = settle_for_kernels(graph, metas)
     if sum_exponentials_by_parts(graph, known, supports, limits_of(split).whole_columns):
+        known = settle_for_kernels(graph, metas)
+    if lay_in_order(graph, orders):
         known = settle_for_kernels(graph, metas)
     if tiled and has_streams(graph, known, supports):
         copied = graph.copy()

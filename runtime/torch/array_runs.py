@@ -99,7 +99,7 @@ class ArrayRun:
         self._ways = 0
         found = tensor_types()
         self._new_tensors = None if found is None or unwanted else found.new_tensors
-        self.quick = None if found is None else found.run(self.run, self._constants, owned, passes_on)
+        self.quick = None if found is None else found.run(self.run, self._constants, owned, passes_on, in_order)
 
     def run(self, values: Sequence[Any], arrays: list[Any] | None = None, results: Any = None) -> list[Any]:
         """The results for values, or for these with arrays of their memory for the tensors; of `results`, where kernels
@@ -107,7 +107,8 @@ class ArrayRun:
         if arrays is None:
             arrays = self.arrays(values)
         if results is not None:
-            return self._told_apart(values, arrays, results if type(results) is tuple else (results,))
+            results = results if type(results) is tuple else (results,)
+            return self._told_apart(values, arrays, self._as_promised(results))
         found = self._by_torch(values, arrays)
         if found is not None:
             return found
@@ -120,11 +121,18 @@ class ArrayRun:
                 return found
         elif type(results) is not tuple:
             results = (results,)
+        results = self._as_promised(results)
         if self._new_tensors is not None:
             row = self._new_tensors(results, self._constants)
         else:
             row = None if self._shares(results) else self._as_tensors(results)
         return row if row is not None else self._told_apart(values, arrays, results)
+
+    def _as_promised(self, results: Sequence[Any]) -> Sequence[Any]:
+        """Results, contiguous where they are to be."""
+        if not self._in_order:
+            return results
+        return tuple([_in_order(result) if i < self._owned else result for i, result in enumerate(results)])
 
     def _by_torch(self, values: Sequence[Any], arrays: list[Any]) -> list[Any] | None:
         """The results where ops of torch's are called in it; None where they are not to be had so."""
@@ -218,8 +226,6 @@ class ArrayRun:
             memory.keeps(constant)
         results = [None if i in self._unwanted else result for i, result in enumerate(results)]
         own = memory.passed_on if self._passes_on else memory.owned
-        if self._in_order:
-            results = [_in_order(r) if i < self._owned else r for i, r in enumerate(results)]
         return each(results[: self._owned], own) + each(results[self._owned :], memory.shared)
 
 

@@ -113,7 +113,8 @@ def test_what_lies_apart_is_brought_together_once() -> None:
     assert moving and not any("gs_" in loop for loop in moving)
     assert len(moving) == len(set(re.findall(r"\w+_ptr\[", "".join(moving))))
     text = _text_of_view(unit, x.T)
-    assert text.count("gs_turn_over_32(x_tile, ") == 1 and "x_ptr[" not in text
+    # Results lie as the first operand does, and the second is turned over.
+    assert text.count("gs_turn_over_32(y_tile, ") == 1 and "y_ptr[" not in text
 
 
 def _text_of_view(unit: gs.CompilationUnit, view: Any) -> str:

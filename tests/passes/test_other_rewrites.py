@@ -25,6 +25,7 @@ from gradscript.compiler.fusion.rewrites.exponentials_by_parts import sum_expone
 from gradscript.compiler.fusion.rewrites.factors_of_sums import take_factors_out
 from gradscript.compiler.fusion.rewrites.few_largest import find_few_largest
 from gradscript.compiler.fusion.rewrites.join_slices import join_slices
+from gradscript.compiler.fusion.rewrites.memory_order import lay_in_order
 from gradscript.compiler.fusion.rewrites.numbers_first import put_numbers_first
 from gradscript.compiler.fusion.rewrites.outer_variances import sum_variances_at_once
 from gradscript.compiler.fusion.rewrites.short_products import write_short_products
@@ -176,6 +177,7 @@ REWRITES: tuple[tuple[Callable[..., Any], Callable[[Graph], Any]], ...] = (
     (place_by_size, place_by_size),
     (put_numbers_first, put_numbers_first),
     (turn_back, _turn_back),
+    (lay_in_order, lambda graph: lay_in_order(graph, {0: (1, 0)})),
     (create_fusion_groups, _grouped),
     (create_autodiff_subgraphs, lambda graph: create_autodiff_subgraphs(graph, 1)),
     (assume_inputs, lambda graph: assume_inputs(graph, [None, 2])),

@@ -104,6 +104,15 @@ def views_before(memory: MemoryPlacement, node: Node) -> list[Value]:
     return chain[::-1] if layout is not None else []
 
 
+def stored_in_order(value: Value) -> Value | None:
+    """What is to lie contiguously for a value to be a view of it; None where nothing says so."""
+    while value.node.kind != "aten::contiguous":
+        if not _is_view(value.node):
+            return None
+        value = value.node.inputs[0]
+    return value
+
+
 def unturned(memory: MemoryPlacement, value: Value) -> Value:
     """What a value is but for the order and the grouping of its dimensions, which a product of matrices takes by
     strides: `x.permute(2, 0, 1).reshape(n, -1)` is %x."""

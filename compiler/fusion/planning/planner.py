@@ -31,7 +31,7 @@ from ..straight import Unfusable, told
 from .assemble import Split, assembled
 from .group import Group
 from .growth import FEW_AGAIN
-from .memory_views import layout_in_place, same_as, unturned, views_before
+from .memory_views import layout_in_place, same_as, stored_in_order, unturned, views_before
 from .parts_stored import is_joined, joined_parts, parts_to_store
 from .placement import BEFORE, MemoryPlacement
 from .reduction_kernels import ReductionKernels
@@ -120,6 +120,9 @@ class Planner:
                 # Before they are there in another dtype.
                 if is_unrounded(value):
                     self.materialize(value)
+                stored = stored_in_order(value)
+                if stored is not None:
+                    self.materialize(stored)
             outputs = tuple(self._argument(value) for value in self.graph.outputs)
             steps = assembled([*self._steps], self.name, self.memory.layouts, self.memory.unique, self._split)
         except (InvalidKernel, Unsplittable, IndexError, RuntimeError, TypeError, ValueError) as error:

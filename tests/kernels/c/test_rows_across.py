@@ -16,7 +16,7 @@ def normed(x, w):
     return torch.layer_norm(x, [x.size(-1)], w, None)
 
 def gated(x, w):
-    return torch.sigmoid(x) * x.sin() * w
+    return (torch.sigmoid(x) * x.sin() * w).contiguous()
 
 def shares(x, w):
     return torch.softmax(x, -1) + (x * w).sum(-1, True)
@@ -96,7 +96,7 @@ def test_each_line_of_memory_is_read_once() -> None:
 
 def test_what_lies_in_a_tile_has_neighbours_there() -> None:
     """So that results of a loop over it go to memory by whole lines."""
-    f = gs.CompilationUnit("def f(x, y):\n    return x * y + torch.exp(x)\n").f
+    f = gs.CompilationUnit("def f(x, y):\n    return y * x + torch.exp(x)\n").f
     x = np.zeros((2048, 1024), np.float32)
     text = f.kernels(np.zeros((1024, 2048), np.float32).T, x).c.forward
     assert "gs_put(" in text and "gs_fetch(y_ptr" in text

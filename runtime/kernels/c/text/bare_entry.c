@@ -52,6 +52,17 @@ static int fits_bare(const Guard *guard, const gs_bare *input)
     return 1;
 }
 
+/* Whether a view has each element of some memory that begins with it once, in whatever order. */
+static int is_dense(const View *view, npy_intp size)
+{
+    npy_intp last = size;
+    for (int i = 0; i < view->as.ndim; ++i) {
+        if (view->strides[i] <= 0 && view->as.sizes[i] > 1) return 0;
+        last += (view->as.sizes[i] - 1) * view->strides[i];
+    }
+    return last == view->as.nbytes;
+}
+
 /* The elements of a view, in order. */
 static void copied(char *to, const char *from, const View *view, Py_ssize_t size)
 {
@@ -96,6 +107,15 @@ static void place_views(const BareRun *run, Py_ssize_t slot)
             run->pointers[self->slot_count + i] = (char *)run->pointers[slot] + self->views[i].offset;
 }
 
+/* Has what is in memory lie as a view of as many dimensions does. */
+static void lie_as(gs_managed *managed, const View *view, npy_intp size)
+{
+    for (int i = 0; i < view->as.ndim; ++i) {
+        managed->tensor.sizes[i] = view->as.sizes[i];
+        managed->tensor.strides[i] = view->strides[i] / size;
+    }
+}
+
 /* What is at such a place as a tensor does not own. */
 static gs_managed *lent(const View *view, void *data)
 {
@@ -105,7 +125,7 @@ static gs_managed *lent(const View *view, void *data)
     const npy_intp size = PyDataType_ELSIZE((PyArray_Descr *)view->as.dtype);
     if (!managed) return NULL;
     managed->tensor.data = data;
-    for (int i = 0; i < view->as.ndim; ++i) managed->tensor.strides[i] = view->strides[i] / size;
+    lie_as(managed, view, size);
     return managed;
 }
 
@@ -246,10 +266,21 @@ static gs_result result_of(const BareRun *run, Py_ssize_t place, Py_ssize_t owne
                 if (self->bare_outputs[i] == view->source) result.earlier = i;
             if (result.source >= 0 || result.earlier >= 0) return result;
         }
-        /* What nobody else has may as well be a copy. */
+        if (is_alone(self, place) && run->made[view->source - self->input_count]) {
+            result.made = run->made[view->source - self->input_count];
+            run->made[view->source - self->input_count] = NULL;
+            lie_as(result.made, view, PyDataType_ELSIZE((PyArray_Descr *)view->as.dtype));
+            return result;
+        }
+        /* What nobody else has may as well be a copy, which lies as the view does where that leaves nothing out. */
+        const npy_intp size = PyDataType_ELSIZE((PyArray_Descr *)view->as.dtype);
         result.made = new_managed(&view->as);
         if (!result.made) PyErr_NoMemory();
-        else copied(result.made->tensor.data, run->pointers[slot], view, PyDataType_ELSIZE((PyArray_Descr *)view->as.dtype));
+        else if (is_dense(view, size)) {
+            memcpy(result.made->tensor.data, run->pointers[slot], (size_t)view->as.nbytes);
+            lie_as(result.made, view, size);
+        }
+        else copied(result.made->tensor.data, run->pointers[slot], view, size);
     }
     return result;
 }

@@ -54,6 +54,7 @@ typedef struct {
     PyObject *general;   /* (values, arrays) → the results, by Python */
     Py_ssize_t owned;    /* results that share no memory with anything, but for arguments that are passed on */
     int passes_on, is_bare;
+    int in_order;        /* whether those that share no memory are contiguous, as an op of torch's promises */
 } Run;
 
 #define MOST_RESULTS 32
@@ -63,9 +64,18 @@ static Py_ssize_t (*run_bare)(
     PyObject *calls, const gs_bare *inputs, PyObject *const *values, Py_ssize_t count, gs_result *results, Py_ssize_t most,
     Py_ssize_t owned, const gs_torch *torch);
 
+static int is_contiguous(const gs_tensor *tensor)
+{
+    int64_t step = 1;
+    for (int i = tensor->ndim; i-- > 0; step *= tensor->sizes[i])
+        if (tensor->sizes[i] > 1 && tensor->strides[i] != step) return 0;
+    return 1;
+}
+
 /* Whether a result is what is asked for: none but the first, which are to be new, is to share memory by torch's means. */
 static int is_right(const Run *self, const gs_result *result, Py_ssize_t place)
 {
+    if (self->in_order && place < self->owned && result->made && !is_contiguous(&result->made->tensor)) return 0;
     return result->source < 0 || result->is_view || (self->passes_on && place < self->owned);
 }
 
@@ -141,6 +151,17 @@ static PyObject *run_on_memory(Run *self, PyObject *entry, PyObject *values, con
     return tensors;
 }
 
+/* Whether results are contiguous, as many as there are or the first of several. */
+static int are_in_order(PyObject *found, Py_ssize_t count)
+{
+    const int is_row = PyTuple_CheckExact(found);
+    for (Py_ssize_t i = 0; i < count && i < (is_row ? PyTuple_GET_SIZE(found) : 1); ++i) {
+        PyObject *result = is_row ? PyTuple_GET_ITEM(found, i) : found;
+        if (PyArray_Check(result) && !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)result)) return 0;
+    }
+    return 1;
+}
+
 /* The results of kernels on arrays, a list; NULL where these are for none, or with an error set, and where it is for
    Python to tell whose memory is whose: of `left` then, for what has run may have drawn numbers. */
 static PyObject *run_on_arrays(Run *self, PyObject *entry, PyObject *arrays, PyObject **left)
@@ -148,7 +169,8 @@ static PyObject *run_on_arrays(Run *self, PyObject *entry, PyObject *arrays, PyO
     PyObject *found = PyObject_Vectorcall(entry, PySequence_Fast_ITEMS(arrays), PyList_GET_SIZE(arrays), NULL), *tensors = NULL;
     if (!found) return NULL;
     const int is_none = found == Py_None;
-    if (PyTuple_CheckExact(found)) tensors = tensors_of(&PyTuple_GET_ITEM(found, 0), PyTuple_GET_SIZE(found), self->constants);
+    if (self->in_order && !are_in_order(found, self->owned)) tensors = NULL;
+    else if (PyTuple_CheckExact(found)) tensors = tensors_of(&PyTuple_GET_ITEM(found, 0), PyTuple_GET_SIZE(found), self->constants);
     else if (!is_none) tensors = tensors_of(&found, 1, self->constants);
     if (!tensors && !is_none && !PyErr_Occurred()) {
         /* It is so each time. */
@@ -219,19 +241,20 @@ static void run_dealloc(Run *self)
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
-/* Run(general, constants, owned, passes_on) */
+/* Run(general, constants, owned, passes_on, in_order) */
 static PyObject *run_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
     PyObject *general, *constants;
     Py_ssize_t owned;
-    int passes_on;
-    if (!PyArg_ParseTuple(arguments, "OO!np", &general, &PyTuple_Type, &constants, &owned, &passes_on)) return NULL;
+    int passes_on, in_order;
+    if (!PyArg_ParseTuple(arguments, "OO!npp", &general, &PyTuple_Type, &constants, &owned, &passes_on, &in_order)) return NULL;
     Run *self = (Run *)type->tp_alloc(type, 0);
     if (!self) return NULL;
     self->general = Py_NewRef(general);
     self->constants = Py_NewRef(constants);
     self->owned = owned;
     self->passes_on = passes_on;
+    self->in_order = in_order;
     self->is_bare = 1;
     return (PyObject *)self;
 }

@@ -139,6 +139,23 @@ static int read_act(PyObject *item, Act *act)
     return DONE;
 }
 
+/* Whether a result that is a view of what is made here has all of its elements, and nobody else has any: then it is what
+   was made, under the view's strides. */
+static int is_alone(const Entry *self, Py_ssize_t result)
+{
+    const View *view = self->views + (self->bare_outputs[result] - self->slot_count);
+    const Made *made = self->made + (view->source - self->input_count);
+    if (view->source < self->input_count || view->offset || view->as.ndim != made->ndim) return 0;
+    if (view->as.nbytes != made->nbytes || view->as.dtype != made->dtype || made->is_torchs) return 0;
+    for (int i = 0; i < view->as.ndim; ++i)
+        if (view->strides[i] <= 0 && view->as.sizes[i] > 1) return 0;
+    for (Py_ssize_t i = 0; i < self->bare_count; ++i) {
+        const Py_ssize_t slot = self->bare_outputs[i], other = slot - self->slot_count;
+        if (i != result && (slot == view->source || (other >= 0 && self->views[other].source == view->source))) return 0;
+    }
+    return 1;
+}
+
 /* Whether a view may be copied, element by element. */
 static int is_small(const Made *made) { return made->code >= 0 && made->nbytes < LARGE; }
 
@@ -160,7 +177,7 @@ static int may_be_bare(const Entry *self)
         const Py_ssize_t slot = self->bare_outputs[i], constant = slot - made - self->made_count;
         if (slot < 0 || slot >= views + self->view_count) return 0;
         if (constant >= 0 && slot < views && !PyArray_CheckExact(PyTuple_GET_ITEM(self->constants, constant))) continue;
-        if (slot >= views ? !is_small(&self->views[slot - views].as) : slot >= made + self->made_count) return 0;
+        if (slot >= views ? !is_small(&self->views[slot - views].as) && !is_alone(self, i) : slot >= made + self->made_count) return 0;
         if (slot < made && (slot >= self->given_count || self->guards[slot].kind != ARRAY)) return 0;
         for (Py_ssize_t j = 0; slot >= made && slot < views && j < i; ++j)
             if (self->bare_outputs[j] == slot) return 0;
