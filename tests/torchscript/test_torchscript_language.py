@@ -123,6 +123,8 @@ PLAIN: list[tuple[str, list[tuple[Any, ...]]]] = [
         [(M,)],
     ),
     ("def f(x: Tensor):\n    i = (torch.tensor([0, 1]), torch.tensor([2, 0]))\n    return x[i], x[(x > 1,)]", [(M,)]),
+    ("def f(x: Tensor):\n    return x[torch.where(x > 1)], x[torch.nonzero(x > 1, as_tuple=True)]", [(M,)]),
+    ("def f(x: Tensor):\n    y = x.clone()\n    at = torch.where(x > 1)\n    y[at] = 0\n    y[at] += 2\n    return y", [(M,)]),
     ("def f(x: Tensor, n: Tensor):\n    return x[:n], x[n:, ::n], x[slice(n, None)]", [(M, torch.tensor(1)), (M, torch.tensor([1]))]),
     ("def f(l: List[int], n: Tensor):\n    return l[n:], l[:n], (1, 2, 3)[n]", [([5, 6, 7], torch.tensor(1))]),
     ("def f(x: Tensor):\n    y = x.clone()\n    y.real[0] = 5\n    return y, x.real", [(M,)]),

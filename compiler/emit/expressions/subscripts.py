@@ -82,6 +82,9 @@ def _list_item(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
 def _select(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
     """Apply every item of a tensor's subscript but the index tensors."""
     items, is_alone = yield _items(e, node.index)
+    if is_alone and isinstance(items[0], Evaluated) and _is_of_tensors(items[0].value.type):
+        # As in torch an index for each dimension, as `torch.where(mask)` gives them.
+        return Part(base, items[0].value)
     ellipses = [i for i, item in enumerate(items) if isinstance(item, ast.Constant) and item.value is ...]
     if len(ellipses) > 1:
         raise e.fail("E101", "a subscript has one '...' at most", items[ellipses[1]].span)
@@ -147,6 +150,10 @@ def _apply(
         note = "write `int(…)` of it" if value.type == NUMBER else "use ints, slices, None or tensors"
         raise e.fail("E301", f"a tensor cannot be indexed by {described(value.type)}", item.span, note)
     return None
+
+
+def _is_of_tensors(type: Type) -> bool:
+    return isinstance(type, ListType) and isinstance(type.element, TensorType)
 
 
 def _is_one_integer(type: Type) -> bool:
