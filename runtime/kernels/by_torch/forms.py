@@ -20,7 +20,7 @@ from ....compiler.spelling.names import METHOD_ATTRIBUTES
 from ....compiler.types.dtypes import DEFAULT_FLOAT
 from ...values.torch_dtypes import dtypes_of_torch, torch_dtypes
 from .products import einsum_adjoint, matmul_left, matmul_right
-from .windows import avg_pool_adjoint, conv_input, conv_weight
+from .windows import conv_input, conv_weight
 
 TorchForm = Callable[..., Any]
 TorchSizes = Sequence[int]
@@ -278,9 +278,10 @@ _OF_FLOATS: dict[str, TorchForm] = {
     "aten::interpolate.number": _interpolate,
     "gs::interpolate_adjoint": _adjoint(_interpolate),
     "gs::interpolate_adjoint.number": _adjoint(_interpolate),
-    **{f"gs::avg_pool{rank}d_adjoint": avg_pool_adjoint(rank) for rank in (1, 2, 3)},
     **{
-        f"gs::adaptive_avg_pool{rank}d_adjoint": _adjoint(getattr(F, f"adaptive_avg_pool{rank}d")) for rank in (1, 2, 3)
+        f"gs::{name}{rank}d_adjoint": _adjoint(getattr(F, f"{name}{rank}d"))
+        for name in ("avg_pool", "adaptive_avg_pool")
+        for rank in (1, 2, 3)
     },
 }
 

@@ -44,7 +44,10 @@ def _unread(like: torch.Tensor, size: _Sizes) -> torch.Tensor:
 
 
 def avg_pool_adjoint(rank: int) -> Callable[..., torch.Tensor]:
-    """The gradient of average pooling, by torch's op for a plane or a space; a line is a plane of one row."""
+    """The gradient of average pooling, by torch's op for a plane or a space; a line is a plane of one row.
+
+    Under `vmap`, where torch has no rule for these ops, their results would have no gradient: there autograd is asked.
+    """
     backward = torch.ops.aten.avg_pool3d_backward.default if rank == 3 else torch.ops.aten.avg_pool2d_backward.default
 
     def run(

@@ -20,6 +20,7 @@ from numpy.lib.stride_tricks import as_strided
 from ....compiler.ops.arrays import Array
 from ....compiler.ops.registry import Op
 from ...kernels.by_torch.ops import op_function, without_autocast
+from ...kernels.by_torch.windows import avg_pool_adjoint
 from ...values.tensor_memory import NoMemory, memory_of
 from ...values.torch_dtypes import tensor_of
 
@@ -156,16 +157,25 @@ def _contracted(equation: str, tensors: list[torch.Tensor], path: list[int] | No
 
 
 def _rows_added(grad: torch.Tensor, *how: Any) -> torch.Tensor:
-    """What torch means for gradients it takes of whole numbers as well, and divides these otherwise."""
-    if not grad.is_floating_point():
-        raise NotImplementedError
     return torch.ops.aten.embedding_dense_backward(grad, *how[:4])
+
+
+def _of_floats(routine: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """What torch means for gradients it takes of whole numbers as well, and divides these otherwise."""
+
+    def run(grad: torch.Tensor, *how: Any) -> torch.Tensor:
+        if not grad.is_floating_point():
+            raise NotImplementedError
+        return routine(grad, *how)
+
+    return run
 
 
 _OWN: dict[str, Callable[..., Any]] = {
     "aten::einsum": _contracted,
     "aten::index_put": _put_at,
     "aten::topk": _largest,
-    "aten::embedding_backward": _rows_added,
-    "aten::embedding_dense_backward": _rows_added,
+    "aten::embedding_backward": _of_floats(_rows_added),
+    "aten::embedding_dense_backward": _of_floats(_rows_added),
+    **{f"gs::avg_pool{rank}d_adjoint": _of_floats(avg_pool_adjoint(rank)) for rank in (1, 2, 3)},
 }
