@@ -41,7 +41,7 @@ def orders_of_results(
             lying[node.output] = found
     orders: dict[int, tuple[int, ...]] = {}
     for position, value in enumerate(graph.outputs):
-        if value in lying and not _is_argument(graph, value):
+        if value in lying and not _is_contiguous(lying[value]) and not _is_argument(graph, value):
             order = _order([lying[value].strides], lying[value].shape)
             if list(order) != sorted(order):
                 orders[position] = order
@@ -74,11 +74,19 @@ def _layout(node: Node, known: Mapping[Value, Any], lying: Mapping[Value, Layout
     is_same = node.kind in _SUMS and bool(tensors) and known[tensors[0]].shape == meta.shape
     if not keeps and not is_same:
         return None
-    given = [lying.get(value) for value in tensors if known[value].rank]
-    if not given or any(layout is None for layout in given):
+    asked = [value for value in tensors if known[value].rank]
+    given = [lying[value] for value in asked if value in lying]
+    if not given or len(given) < len(asked):
         return None
-    order = _order([_spread(layout, meta.shape) for layout in given if layout is not None], meta.shape)
+    if all(map(_is_contiguous, given)):
+        # Nothing is asked of open sizes, which would be a guard.
+        return Layout.contiguous(meta)
+    order = _order([_spread(layout, meta.shape) for layout in given], meta.shape)
     return Layout(meta.shape, meta.dtype, _strides(meta.shape, order))
+
+
+def _is_contiguous(layout: Layout) -> bool:
+    return layout.strides == contiguous_strides(layout.shape)
 
 
 def _spread(layout: Layout, shape: Sequence[int]) -> tuple[int, ...]:
