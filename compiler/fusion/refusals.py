@@ -37,8 +37,8 @@ LARGEST = 3
 """Sizes up to which a size stays as it is: what is larger becomes one of the next, equal ones the same."""
 MOST = 1 << 16
 """Elements on which an op is asked as they are, if few do not do. Of more the rule of shapes alone is asked."""
-NUMBERS = (-1.5, 0.0, 0.5, 2.0, float("inf"), float("nan"))
-"""One of these is refused by an op that looks at its numbers."""
+NUMBERS = (-1.5, 0.0, 0.5, 2.0, 1e5, float("inf"), float("nan"))
+"""One of these is refused by an op that looks at its numbers; 1e5 by what turns it into a half."""
 INTEGERS = (-2, 0, 3, 1 << 62)
 """The same of integers: some ops of whole numbers are not for negative ones, or for 0, and not all hold a large one."""
 FILLS: tuple[Callable[[tuple[int, ...]], Any], ...] = (np.ones, np.zeros, lambda shape: _identities(shape))

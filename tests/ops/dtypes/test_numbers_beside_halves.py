@@ -19,6 +19,13 @@ COMPUTED = (
 )
 HELD = ("u ** n", "torch.nn.functional.hardshrink(u, n)")
 """What refuses a number beyond the range of the tensor's dtype."""
+REFUSED = (
+    *("u ** n", "torch.clamp(u, max=n)", "torch.clamp(u, n, n)", "u.masked_fill(u > 0, n)"),
+    *("torch.add(u, u, alpha=n)", "torch.nn.functional.threshold(u, 0.0, n)"),
+    *("torch.nn.functional.hardtanh(u, -1.0, n * n)", "torch.nn.functional.pad(u, (1, 1), value=n)"),
+    *("u.new_full((2,), n)", "torch.clamp(u, max=n * 10.0)"),
+)
+"""What fills with a number, or compares with one as a half."""
 NUMBERS = (0.3, 0.1, 1e-8, 65519.0, 65520.0, 70000.0, -70000.0)
 
 
@@ -57,3 +64,21 @@ def test_numbers_are_rounded_first(dtype: torch.dtype, backend: str) -> None:
             for wide in (torch.float32, torch.float64):
                 n = torch.tensor(number, dtype=wide)
                 _assert_same(beside(u, n), in_torch(u, n), f"the tensor {number} of {wide} beside {dtype}")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("call", REFUSED)
+def test_numbers_beyond_halves_are_refused_whichever_came_before(call: str, backend: str) -> None:
+    u = torch.tensor([0.5, 1.5, 2.0, 0.25], dtype=torch.float16)
+    given, in_torch = _function((call,), "n", ": float")
+    with gs.settings.backend(backend):
+        for number in (2.0, 3.0, 7e4, 0.5, -7e4, 4.0):
+            try:
+                wanted = in_torch(u, number)
+            except RuntimeError:
+                for arguments in (u, u.numpy()):
+                    with pytest.raises(gs.RuntimeFailure, match="cannot be converted to float16"):
+                        given(arguments, number)
+                continue
+            torch.testing.assert_close(given(u, number), wanted, rtol=2e-3, atol=0)
+            torch.testing.assert_close(torch.as_tensor(given(u.numpy(), number)), wanted, rtol=2e-3, atol=0)
