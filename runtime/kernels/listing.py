@@ -146,9 +146,9 @@ class KernelListing:
     """The kernels of both passes, in the order in which they run.
 
     `library` names the ops that run between them as torch has them; `saved_bytes` is what the backward keeps beyond
-    arguments and results. `least_bytes` is what must be moved at least, per pass: each argument and result once.
-    `peak_bytes` is the most that each pass holds at once beyond what it is given and what it gives; None where loops
-    and branches between kernels say.
+    arguments and results. `least_bytes` is what kernels must move at least, per pass: of arguments and results, and of
+    what the library gives and takes, each once. `peak_bytes` is the most that each pass holds at once beyond what it is
+    given and what it gives; None where loops and branches between kernels say.
     """
 
     forward: tuple[KernelInfo, ...]
@@ -364,19 +364,24 @@ def _is_work(step: ExternStep) -> bool:
 
 
 def _least(program: Program) -> int:
-    """Bytes of the results, and of what is read of the arguments, once each."""
+    """Bytes that kernels must move: what they read of arguments and of what the library gives, and what they write of
+    results and of what the library takes, once each."""
     root_of = _roots(program)
-    inputs = set(program.input_names)
+    library = [step for step in program.steps if isinstance(step, ExternStep) and not step.is_view]
+    given = {*program.input_names, *[name for step in library for name in step.results]}
+    asked = [name for output in program.outputs for name in names_in(output)]
+    asked += [name for step in library for name in step.read]
     read: dict[str, int] = {}
+    written: dict[str, int] = {}
     for step in [step for step in program.steps if isinstance(step, KernelStep)]:
         moved = bytes_moved(step.kernel)
-        for buffer in step.kernel.inputs:
-            name = root_of(step.arguments[buffer.name])
-            held = program.layouts[name].meta.nbytes if name in program.layouts else buffer.nbytes
-            read[name] = min(read.get(name, 0) + moved[buffer.name], held)
-    results = {root_of(name) for output in program.outputs for name in names_in(output)} - inputs
-    written = sum(program.layouts[name].meta.nbytes for name in results if name in program.layouts)
-    return written + sum(size for name, size in read.items() if name in inputs)
+        for buffers, counted in ((step.kernel.inputs, read), (step.kernel.outputs, written)):
+            for buffer in buffers:
+                name = root_of(step.arguments[buffer.name])
+                held = program.layouts[name].meta.nbytes if name in program.layouts else buffer.nbytes
+                counted[name] = min(counted.get(name, 0) + moved[buffer.name], held)
+    kept = {root_of(name) for name in asked}
+    return sum(n for name, n in read.items() if name in given) + sum(n for name, n in written.items() if name in kept)
 
 
 def known_layout(value: Any, *, settled: bool) -> Any:

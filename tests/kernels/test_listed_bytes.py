@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gradscript as gs
 import numpy as np
+import pytest
 
 FLOAT = 4
 
@@ -58,6 +59,22 @@ def test_a_view_that_is_kept_is_no_result() -> None:
     )
     listing = function.kernels(zeros(8, 64))
     assert listing.least_bytes[0] == 2 * 8 * 64 * FLOAT
+
+
+@pytest.mark.parametrize(
+    ("source", "moved"),
+    [
+        ("def f(x, w):\n    return torch.relu(x @ w)\n", 2),
+        ("def f(x, w):\n    return torch.relu(x) @ w\n", 2),
+        ("def f(x, w):\n    return torch.relu(torch.relu(x) @ w)\n", 4),
+        ("def f(x, w):\n    return torch.relu(x) @ w, x * 2\n", 3),
+        ("def f(x, w):\n    return (x @ w).t() @ w\n", 0),
+    ],
+)
+def test_what_the_library_gives_and_takes_is_among_the_least(source: str, moved: int) -> None:
+    listing = of(source).kernels(zeros(64, 64), zeros(64, 64))
+    assert listing.least_bytes[0] == moved * 64 * 64 * FLOAT
+    assert sum(info.bytes_read + info.bytes_written for info in listing.forward) == listing.least_bytes[0]
 
 
 def test_what_is_held_at_once_is_its_allocations_replayed() -> None:
