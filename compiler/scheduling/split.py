@@ -34,7 +34,7 @@ from .order import frugal_order
 from .partials import Unsplittable
 from .pieces import parts_apart
 from .row_results import in_turn, others_apart, rows_apart, sums_apart
-from .strides import next_power
+from .strides import is_across, next_power
 from .tiles import held_points, is_tiled
 
 __all__ = ["ChunkLimits", "TooLarge", "Unsplittable", "limits_of", "split_reductions"]
@@ -225,18 +225,13 @@ def _chunk_of_rows(kernel: Kernel, reduction: tuple[Axis, ...], limits: ChunkLim
     cut = max(reduction, key=lambda a: a.size)
     others = prod(a.size for a in reduction if a != cut)
     rows = prod(a.size for a in kernel.with_role("parallel"))
-    along = frozenset(a.name for a in reduction)
-    is_across = rows > 1 and any(
-        isinstance(s, Load) and s.index.axes & along and abs(s.index.coefficient(a.name)) == 1
-        for s in kernel.body
-        for a in kernel.with_role("parallel")
-    )
-    if is_across:
+    across = rows > 1 and is_across(kernel, kernel.with_role("parallel"), reduction)
+    if across:
         programs, fewest = limits.side_by_side // -(-rows // limits.lanes), limits.column_rows
     else:
         programs, fewest = limits.programs * 4 // max(rows, 1), -(-limits.elements // max(others, 1))
     chunk = _rows_of_chunk(cut.size, min(programs, limits.most), next_power(fewest))
-    return _in_turn(chunk, reduction, cut, limits.in_turn * (1 if is_across else limits.lanes))
+    return _in_turn(chunk, reduction, cut, limits.in_turn * (1 if across else limits.lanes))
 
 
 def _depends(kernel: Kernel, finals: Iterable[Reduce]) -> bool:

@@ -251,6 +251,26 @@ def test_columns_that_programs_share_are_shared(shape: tuple[int, ...]) -> None:
     assert np.prod(first.grid) >= 512
 
 
+PAIRED = """
+def plain(x, bias):
+    y = x + bias
+    return torch.relu(y[:, {first}]) * y[:, {second}]
+def added(x, bias):
+    return ((x + bias)[:, {first}] * x[:, {second}]).sum(0)
+"""
+
+
+@pytest.mark.parametrize(("first", "second"), [("::2", "1::2"), ("1::2", "::2"), ("::4", "2::4"), (":1024", "1024:")])
+@pytest.mark.parametrize("rows", [4096, 65536])
+def test_columns_of_pairs_are_shared_among_programs(first: str, second: str, rows: int) -> None:
+    """Where they are read, neighbours are not the next element."""
+    unit = gs.CompilationUnit(PAIRED.format(first=first, second=second))
+    for function in unit.functions.values():
+        listing = function.kernels(np.zeros((rows, 2048), np.float32), np.zeros(2048, np.float32))
+        for info in (*listing.forward, *listing.backward):
+            assert np.prod(info.grid) >= 64, info.name
+
+
 ROUTED = """
 def routed(logits, choices):
     p = torch.softmax(logits, -1)
