@@ -88,6 +88,8 @@ class Scopes:
         first, *rest = dotted.split(".")
         found = find(first)
         for i, name in enumerate(rest):
+            if _hides(found):
+                return _hidden(found)
             if isinstance(found, ModuleType):
                 known = _NAMES.get(found.__name__)
                 if known is not None:
@@ -108,6 +110,8 @@ class Scopes:
             else:
                 # An attribute of a value, which is for who asks to judge.
                 return None if found is _MISSING or _is_constant(found) else _described(found, dotted)
+        if _hides(found):
+            return _hidden(found)
         if found is _MISSING or (isinstance(found, ModuleType) and found.__name__ in _NAMES):
             return None
         if getattr(builtins, first, _MISSING) is found and not rest:
@@ -207,11 +211,27 @@ def _has(value: Any, name: str) -> bool:
         return True
 
 
+def _hides(value: Any) -> bool:
+    """Whether an object cannot be asked what it is, as a proxy of what is not there yet."""
+    try:
+        isinstance(value, ModuleType)
+        hasattr(value, "__name__")
+    except Exception:
+        return True
+    return False
+
+
+def _hidden(value: Any) -> Unusable:
+    return Unusable(f"of Python's type {type(value).__name__}", ("pass it as an argument", _ADVICE))
+
+
 def _described(value: Any, dotted: str) -> Unusable:
     if isinstance(value, ModuleType):
         return Unusable(f"the Python module '{value.__name__}'", (_ADVICE,))
     if isinstance(value, Owner):
         return Unusable("the object that the method is of", ("name the attribute: `self.size`",))
+    if isinstance(value, type):
+        return Unusable(f"the Python class '{value.__name__}'", (_ADVICE,))
     if _has(value, "shape") and _has(value, "dtype"):
         name = dotted.rpartition(".")[2]
         passed = f"take it as a parameter, `{name}`, and pass `{dotted}` where it is called"
@@ -220,11 +240,9 @@ def _described(value: Any, dotted: str) -> Unusable:
         return _module(value, dotted)
     if isinstance(value, Namespace):
         return Unusable("a CompilationUnit", ("call one of its functions: `unit.name(…)`",))
-    if isinstance(value, type):
-        return Unusable(f"the Python class '{value.__name__}'", (_ADVICE,))
     name = getattr(value, "__name__", "") if callable(value) else ""
     if callable(value) and isinstance(name, str) and OPS.overloads(name):
         return Unusable("a function of Python's", (f"write `torch.{name}(…)`",))
     if isinstance(value, list):
         return Unusable("a list of Python's, which may change", ("make it a tuple, or pass it as an argument",))
-    return Unusable(f"of Python's type {type(value).__name__}", ("pass it as an argument", _ADVICE))
+    return _hidden(value)
