@@ -59,6 +59,7 @@ from .rewrites.sums_of_deviations import drop_sums_of_deviations
 from .rewrites.sums_of_parts import sum_parts
 from .rewrites.thin_products import thin_products
 from .rewrites.turn_back import turn_back
+from .rewrites.weighed_deviations import sum_deviations_at_once
 from .saved import with_gradients_of_saved
 from .slices_by_size import place_by_size
 from .statistics import with_wide_statistics
@@ -377,7 +378,8 @@ def _planned(
     if write_short_products(graph, known) | find_few_largest(graph, known):
         known = settle_for_kernels(graph, metas)
     is_changed = thin_products(graph, known, supports) | join_slices(graph, known) | sum_parts(graph, known) | is_turned
-    is_changed |= sum_variances_at_once(graph, known, supports) | take_factors_out(graph, known)
+    is_changed |= sum_variances_at_once(graph, known, supports) | sum_deviations_at_once(graph, known, supports)
+    is_changed |= take_factors_out(graph, known)
     if is_changed | spread_over_stacked_sums(graph, known):
         known = settle_for_kernels(graph, metas)
     if sum_exponentials_by_parts(graph, known, supports, limits_of(split).whole_columns):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gradscript as gs
+import ml_dtypes
 import numpy as np
 import pytest
 from array_programs import assert_close, check_fused, fused, run_fused
@@ -267,6 +268,47 @@ def test_variances_of_columns_keep_their_digits(first: float, count: int) -> Non
     with np.errstate(invalid="ignore"):
         want = x.astype(np.float64)[:, 0].var()
     assert_close(found[0], want, 3e-7)
+
+
+# --- deviations that are weighed, and two of them ---
+
+WEIGHED_DEVIATIONS = {
+    "masked": "m = (x * w).sum({dims}) / w.sum({dims})\n    return ((x - m).square() * w).sum({dims}) / w.sum({dims})",
+    "bounded": "d = x - (x * w).sum({dims}) / w.sum({dims}).clamp(min=1)\n    return (d * w * d).mean({dims})",
+    "centre": "return ((x - 0.5 * x.mean({dims})) ** 2).sum({dims}) + w.sum({dims})",
+    "covariance": "return ((x - x.mean({dims})) * (w - w.mean({dims}))).sum({dims})",
+    "of rows": "d = x - x.mean({dims})\n    return (w[:, :1] * d * d).sum({dims})",
+}
+
+
+@pytest.mark.parametrize("name", WEIGHED_DEVIATIONS)
+@pytest.mark.parametrize("dims", ["0", "0, keepdim=True", "[0, 1]"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_deviations_that_are_weighed_are_one_pass(name: str, dims: str, dtype: Any) -> None:
+    body = WEIGHED_DEVIATIONS[name].format(dims=dims)
+    x, w = draw(700, 20) + 2, (draw(20, 700).T > 0).astype(float)
+    x, w = x.astype(dtype), w.astype(dtype)
+    function = of(body, "x, w")
+    (found,), _, _ = run_fused(fused(function, [x, w]), [x, w], [np.ones(of_wide(body, x, w).shape, dtype)])
+    assert_close(np.asarray(found, np.float64), of_wide(body, x, w), float({2: 8e-3, 4: 1e-5}[x.itemsize]))
+    assert moved(body, "x, w", (65_536, 512), (65_536, 512))[0] < 1.1
+
+
+def of_wide(body: str, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """What a function gives in float64, op by op."""
+    with gs.settings.optimize(False):
+        return np.asarray(of(body, "x, w")(x.astype(np.float64), w.astype(np.float64)))
+
+
+@pytest.mark.parametrize("value", [1e4, float("inf"), float("nan"), 0.0])
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_deviations_that_are_weighed_keep_their_digits(value: float, weight: float) -> None:
+    x, w = (draw(100_000, 2) + 1e4).astype(np.float32), np.ones((100_000, 2), np.float32)
+    x[:40, 0], w[:40, 0], x[:, 1] = value, weight, 7.25
+    body = WEIGHED_DEVIATIONS["masked"].format(dims="0")
+    (found,), _, _ = run_fused(fused(of(body, "x, w"), [x, w]), [x, w], [np.ones(2, np.float32)])
+    assert_close(found, of_wide(body, x, w), 1e-5)
+    assert 0 <= found[1] < 1e-11
 
 
 # --- exponentials of columns, part by part ---

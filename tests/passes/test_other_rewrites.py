@@ -35,6 +35,7 @@ from gradscript.compiler.fusion.rewrites.sums_of_deviations import drop_sums_of_
 from gradscript.compiler.fusion.rewrites.sums_of_parts import sum_parts
 from gradscript.compiler.fusion.rewrites.thin_products import thin_products
 from gradscript.compiler.fusion.rewrites.turn_back import turn_back
+from gradscript.compiler.fusion.rewrites.weighed_deviations import sum_deviations_at_once
 from gradscript.compiler.fusion.slices_by_size import place_by_size
 from gradscript.compiler.fusion.statistics import with_wide_statistics
 from gradscript.compiler.ir.graph import Graph
@@ -90,6 +91,12 @@ def _thin_products(graph: Graph) -> None:
 
 def _sum_variances_at_once(graph: Graph) -> None:
     assert sum_variances_at_once(graph, propagate_shapes(graph, [_float(40_000, 3)]), lambda primitive, dtype: True)
+    eliminate_dead_code(graph)
+
+
+def _sum_deviations_at_once(graph: Graph) -> None:
+    known = propagate_shapes(graph, [_float(40_000, 3), _float(40_000, 3)])
+    assert sum_deviations_at_once(graph, known, lambda primitive, dtype: True)
     eliminate_dead_code(graph)
 
 
@@ -168,6 +175,7 @@ REWRITES: tuple[tuple[Callable[..., Any], Callable[[Graph], Any]], ...] = (
     (thin_products, _thin_products),
     (add_to_products, _add_to_products),
     (sum_variances_at_once, _sum_variances_at_once),
+    (sum_deviations_at_once, _sum_deviations_at_once),
     (take_factors_out, _take_factors_out),
     (sum_exponentials_by_parts, _sum_exponentials_by_parts),
     (write_short_products, _write_short_products),

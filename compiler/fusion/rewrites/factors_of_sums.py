@@ -137,7 +137,7 @@ def _terms(value: Value, shape: Shape, dims: Sequence[int], known: Mapping[Value
     if node.kind == _QUOTIENT or node.kind == _PRODUCT:
         others = [v for v in tensors if v not in whole]
         is_factor = all(
-            _is_alike_along(v, shape, dims, known) for v in (_narrow(other, shape, dims, known) for other in others)
+            is_alike_along(v, shape, dims, known) for v in (_narrow(other, shape, dims, known) for other in others)
         )
         is_scaled = (
             len(whole) == len(others) == 1 and is_factor and (node.kind == _PRODUCT or node.inputs[0] is whole[0])
@@ -148,12 +148,12 @@ def _terms(value: Value, shape: Shape, dims: Sequence[int], known: Mapping[Value
 
 def _narrow(value: Value, shape: Shape, dims: Sequence[int], known: Mapping[Value, Any]) -> Value:
     """What was expanded along dimensions, before it was; else the value."""
-    if value.node.kind == _EXPAND and _is_alike_along(value.node.inputs[0], shape, dims, known):
+    if value.node.kind == _EXPAND and is_alike_along(value.node.inputs[0], shape, dims, known):
         return value.node.inputs[0]
     return value
 
 
-def _is_alike_along(value: Value, shape: Shape, dims: Sequence[int], known: Mapping[Value, Any]) -> bool:
+def is_alike_along(value: Value, shape: Shape, dims: Sequence[int], known: Mapping[Value, Any]) -> bool:
     """Whether a tensor beside one of a shape is the same along dimensions of it."""
     own = known[value].shape
     lacks = len(shape) - len(own)

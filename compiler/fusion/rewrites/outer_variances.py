@@ -101,7 +101,7 @@ def _deviations(node: Node, known: Mapping[Value, Any], supports: Supported) -> 
     squares = reduction_of(node, known)
     if squares is None or not is_of_all_rows(squares, known):
         return None
-    deviation = _squared(squares.operand.node, known)
+    deviation = square_of(squares.operand.node, known)
     mean_of = mean_of_deviation(deviation.node, known) if deviation is not None else None
     if mean_of is None or mean_of.dims != squares.dims:
         return None
@@ -131,7 +131,7 @@ def is_of_all_rows(reduction: Reduction, known: Mapping[Value, Any]) -> bool:
     return reduction.combine == "sum" and bool(dims) and dims == real[: len(dims)] and not is_of_rows(shape, dims)
 
 
-def _squared(node: Node, known: Mapping[Value, Any]) -> Value | None:
+def square_of(node: Node, known: Mapping[Value, Any]) -> Value | None:
     """What a node is the square of."""
     if node.kind == _PRODUCT and node.inputs[0] is node.inputs[1]:
         return node.inputs[0]
