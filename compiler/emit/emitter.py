@@ -141,8 +141,8 @@ class Emitter:
     """How often what is being emitted is written out: the lengths of the loops over tuples around it, multiplied."""
     wanted: dict[int, Type] = field(default_factory=dict)
     """What the elements of comprehensions are to be, by the `id` of the comprehension: an annotation says it."""
-    listed: dict[int, ast.Call] = field(default_factory=dict)
-    """Calls of `tuple`, by `id`, that stand where a list is the same."""
+    listed: dict[int, ast.Expr] = field(default_factory=dict)
+    """Calls of `tuple`, and lists written out, by `id`, that stand where a tuple and a list are the same."""
     untold: set[Value] = field(default_factory=set)
     """Empty lists of which nothing has said yet what they hold: `l = []`."""
     dtypes: set[Value] = field(default_factory=set)

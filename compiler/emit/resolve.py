@@ -38,6 +38,7 @@ from .stars import STAR, as_sizes, emit_elements, require_known
 from .stores import is_written
 
 _FROM_TENSOR: dict[Type, str] = {INT: "aten::IntImplicit", FLOAT: "aten::FloatImplicit", NUMBER: "aten::ScalarImplicit"}
+_DISPLAYS = ("prim::ListConstruct", "prim::TupleConstruct")
 MAX_CANDIDATES = 6
 
 
@@ -234,6 +235,10 @@ def _convert(e: Emitter, value: Value, conversion: Fitting, formal: Type, size: 
             return builder.op(OPS.named(op if to_float else "aten::Int.bool"), value)
         case Fitting.FROM_TENSOR:
             return builder.op(OPS.named(_FROM_TENSOR[strip_optional(formal)]), value)
+        case Fitting.FROM_TENSORS:
+            items = value.node.inputs if value.node.kind in _DISPLAYS else builder.unpack(value)
+            ints = [_convert(e, v, Fitting.FROM_TENSOR, INT, None) if is_tensor(v.type) else v for v in items]
+            return builder.list(ints, INT)
         case Fitting.TO_DEVICE:
             return builder.op(OPS.named("aten::device"), value)
         case Fitting.REPEAT:

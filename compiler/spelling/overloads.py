@@ -24,6 +24,7 @@ from ..types.types import (
     NUMBER,
     STR,
     TENSOR,
+    TENSOR_LIST,
     ListType,
     OptionalType,
     TupleType,
@@ -68,6 +69,8 @@ class Fitting(Enum):
     """`[]`, whose element type the schema decides."""
     FROM_TENSOR = auto()
     """The number in a tensor of one element."""
+    FROM_TENSORS = auto()
+    """A display of ints and of tensors of one element, where a list of ints is asked for."""
     TO_DEVICE = auto()
     """The name of a device."""
 
@@ -130,7 +133,7 @@ class Resolver:
         key = (
             id(candidates[0]),
             len(candidates),
-            *((a.value.type, a.keyword, _is_empty_list(a.value)) for a in arguments),
+            *((a.value.type, a.keyword, _is_empty_list(a.value), _is_display(a.value)) for a in arguments),
         )
         found = self._known.get(key)
         if found is None:
@@ -271,7 +274,12 @@ def _fit(value: Value, argument: Argument, bound: Bindings, convert: int) -> Fit
     if matches(actual, formal, bound):
         return Fitting.AS_IS
     if isinstance(inner, ListType):
-        return _fit_list(actual, inner, argument, bound, convert)
+        fitting = _fit_list(actual, inner, argument, bound, convert)
+        return (
+            Fitting.FROM_TENSORS
+            if fitting is None and convert > 1 and inner == INT_LIST and _holds_ints(value)
+            else fitting
+        )
     if is_tensor(actual) and inner in _FROM_TENSOR:
         return Fitting.FROM_TENSOR if convert > 1 else None
     if inner == FLOAT and convert and actual in (INT, NUMBER, BOOL):
@@ -292,6 +300,16 @@ def _fit_list(actual: Type, formal: ListType, argument: Argument, bound: Binding
     if convert and formal.element == FLOAT and actual == ListType(INT):
         return Fitting.TO_FLOAT_LIST
     return None
+
+
+def _holds_ints(value: Value) -> bool:
+    """Whether a tuple, or a list written out in the call, is of ints and of tensors, which stand for them."""
+    items = value.type.elements if isinstance(value.type, TupleType) else (TENSOR,) * _is_display(value)
+    return bool(items) and all(item == INT or is_tensor(item) for item in items)
+
+
+def _is_display(value: Value) -> bool:
+    return value.node.kind == "prim::ListConstruct" and value.type == TENSOR_LIST and value.name_hint == ""
 
 
 def _is_empty_list(value: Value) -> bool:

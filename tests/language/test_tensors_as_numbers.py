@@ -6,6 +6,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812
 from eager_programs import check
 
 X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
@@ -30,6 +31,46 @@ CALLS = (
 @pytest.mark.parametrize("call", CALLS)
 def test_as_eager(call: str) -> None:
     check(f"def f(x, n):\n    return {call}\n", "f", X, N)
+
+
+IN_LISTS = (
+    *("x.sum({})", "x.mean({}, keepdim=True)", "x.flip({})", "torch.amax(x, dim={})", "torch.logsumexp(x, {})"),
+    *("torch.zeros({}) + x[0, 0]", "torch.full({}, 2.5)", "x.new_ones(size={})", "x.repeat({})", "x.expand({})"),
+    *(
+        "x.view({})",
+        "x.permute({})",
+        "torch.tile(x, {})",
+        "F.pad(x, {})",
+        "F.avg_pool2d(x[None], {})",
+        "x.split({}, 1)[0]",
+    ),
+    *("torch.rot90(x, 1, {})", "torch.broadcast_to(x[0, 0], {})", "torch.stack(x.split({}, 1), 0)", "x.std({})"),
+)
+"""Calls that take a list of ints."""
+
+
+@pytest.mark.parametrize("call", IN_LISTS)
+def test_in_lists_of_ints(call: str) -> None:
+    """What torch takes, and what it refuses."""
+    arguments = (X, N)
+    for numbers in ("[n - 1, n - 2]", "(n - 1, 0)", "[n, 3]", "[1, n]", "(n, n + 1)", "[n - 1]", "[n]", "(n, n, 3)"):
+        body = call.format(numbers)
+        try:
+            eval(body, {"torch": torch, "F": F, "x": torch.tensor(X), "n": torch.tensor(N)})
+        except (RuntimeError, IndexError, TypeError):
+            with pytest.raises((gs.CompileError, gs.RuntimeFailure)):
+                gs.CompilationUnit(f"def f(x, n):\n    return {body}\n").f(*arguments)
+        else:
+            check(f"def f(x, n):\n    return {body}\n", "f", *arguments)
+
+
+def test_a_list_of_tensors_and_numbers_is_none_elsewhere() -> None:
+    for body, code in (("torch.stack([x, 2])", "E301"), ("len([x, 2])", "E301"), ("[n, 2]", "E301")):
+        with pytest.raises(gs.CompileError) as caught:
+            gs.CompilationUnit(f"def f(x, n):\n    return {body}\n")
+        assert caught.value.code == code
+    with pytest.raises(gs.RuntimeFailure):
+        gs.CompilationUnit("def f(x, n):\n    return x.sum([n])\n").f(X, np.array(1.0))
 
 
 @pytest.mark.parametrize("made", ["[x.sum(), x[0, 0]]", "[[x[:1, 0]], [x[:1, 1]]]", "(x[0, 0], x[0, 1])"])

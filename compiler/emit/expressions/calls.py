@@ -223,7 +223,7 @@ def _call_module(e: Emitter, node: ast.Call, function: ast.Attribute, module: st
         raise e.fail("E202", f"unknown operator '{module}.{function.name}'", function.name_span, *notes)
     if module == "warnings":
         return (yield emit_warn(e, node))
-    take_tuples_for_lists(e, node)
+    take_tuples_for_lists(e, node, name)
     arguments = yield emit_arguments(e, node, are_sizes=_takes_sizes(name, is_method=False))
     if MODULES[module] in PLAIN_TOO and not e.unit.builtins_first:
         arguments = functional_arguments(e, function.name, arguments)
@@ -311,7 +311,7 @@ def _call_method(e: Emitter, node: ast.Call, function: ast.Attribute) -> Walk:
             f"test it first: `if {function.value.span.text} is not None:`",
         )
     if is_tensor(receiver.type):
-        take_tuples_for_lists(e, node)
+        take_tuples_for_lists(e, node, name)
     key, unkeyed = without_key(node) if name == "sort" and isinstance(receiver.type, ListType) else (None, node)
     if key is not None:
         listed = replace(unkeyed, args=(cast(ast.Expr, Evaluated(subject.span, receiver)), *unkeyed.args))

@@ -6,7 +6,9 @@ from typing import cast
 
 from ....lang import ast
 from ....lang.light_dataclasses import replace
+from ...ops.registry import OPS
 from ...spelling.overloads import Argued
+from ...types.types import INT_LIST, strip_optional
 from ..annotations import dotted_name
 from ..emitter import Emitter, Evaluated
 from .iteration import iterates
@@ -62,10 +64,13 @@ def _going_through(node: ast.Expr) -> ast.GeneratorExp:
     return ast.GeneratorExp(node.span, item, (ast.Clause(node.span, item, node, ()),))
 
 
-def take_tuples_for_lists(e: Emitter, node: ast.Call) -> None:
-    """Let `tuple(…)` be a list in a call of torch, to which that is the same: of how many, only a run may know."""
+def take_tuples_for_lists(e: Emitter, node: ast.Call, name: str) -> None:
+    """Let tuples and lists be the same in a call of torch, as they are to that: `tuple(…)` is a list, for of how many
+    only a run may know, and `[n, 2]` a tuple where an op takes ints and `n` may be a tensor."""
+    takes_ints = any(strip_optional(a.type) == INT_LIST for op in OPS.overloads(name) for a in op.schema.arguments)
     for value in (*node.args, *(keyword.value for keyword in node.keywords)):
-        if isinstance(value, ast.Call) and dotted_name(value.function) == "tuple":
+        is_tuple = isinstance(value, ast.Call) and dotted_name(value.function) == "tuple"
+        if is_tuple or (takes_ints and isinstance(value, ast.ListExpr)):
             e.listed[id(value)] = value
 
 

@@ -17,6 +17,7 @@ from ...spelling.overloads import Argued
 from ...types.dtypes import ALIASES, BY_NAME
 from ...types.types import (
     BOOL,
+    INT,
     NONE,
     NUMBERS,
     TENSOR_LIST,
@@ -88,6 +89,8 @@ def emit_list(e: Emitter, node: ast.ListExpr) -> Walk:
     type = values[0].type
     for value, element in zip(values, found, strict=True):
         joined = unify(type, value.type)
+        if joined is None and id(node) in e.listed and all(v.type == INT or is_tensor(v.type) for v in values):
+            return e.at(node).tuple(values)
         if joined is None:
             raise e.fail(
                 "E301",
