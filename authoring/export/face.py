@@ -8,6 +8,7 @@ import numpy as np
 
 from ...compiler.types.types import ListType, Type, is_tensor
 from ...runtime.face.function import Function
+from ...runtime.values.arrays import is_torch
 
 if TYPE_CHECKING:
     from ...compiler.recompute import Policy
@@ -61,7 +62,7 @@ def _stand_in(type: Type) -> Any:
 
 def _plain(value: Any) -> Any:
     """A tensor as an array of its shape and dtype: what is in it does not matter, but for indices."""
-    if not hasattr(value, "detach"):
+    if not is_torch(value):
         return np.asarray(value) if hasattr(value, "__array__") else value
     try:
         tensor = value.detach().cpu().resolve_neg()

@@ -15,6 +15,7 @@ from ..tracing.traced import TracedValue
 from ..tracing.tracer import Tracer, example_of
 from ..values.arrays import on_host, to_array
 from ..values.containers import MAX_DEPTH, is_too_deep
+from ..values.given import flag
 from ..values.recorded import Recorded
 from ..values.unsuitable import Unsuitable
 from .function import Function
@@ -49,8 +50,7 @@ def trace(function: Callable[..., Any], *example: Any, check: bool = True) -> Fu
         raise TypeError(f"'{function.name}' is compiled already: a trace is made of a Python function")
     if not callable(function):
         raise TypeError(f"gs.trace takes a function, not a {type(function).__name__}")
-    if not isinstance(check, bool):
-        raise TypeError(f"check is True or False, not {type(check).__name__}")
+    check = flag(check, "check")
     if _STATE.tracer is not None:
         inner = getattr(function, "__name__", "function")
         raise RuntimeError(f"'{inner}' is traced inside the trace of '{_STATE.tracer.name}': call it there instead")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -26,6 +26,7 @@ from ..execution.function_executor import FORGETTING
 from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
 from ..values.arrays import FromArray, any_on_device, maker_of, to_user
+from ..values.given import flag, items
 from ..values.unsuitable import Unsuitable
 from .donated import DonatingGradient
 from .function import Function
@@ -252,8 +253,7 @@ def _derived(
     with_value: bool,
 ) -> Function:
     _check_function(function, "gs.value_and_grad" if with_value else "gs.grad")
-    if not isinstance(allow_unused, bool):
-        raise TypeError(f"allow_unused is True or False, not {type(allow_unused).__name__}")
+    allow_unused = flag(allow_unused, "allow_unused")
     as_tuple = not isinstance(argnums, int)
     wrt = _numbers(argnums)
     positions = [_position(function, number) for number in wrt]
@@ -326,9 +326,7 @@ def _made(
 def _numbers(argnums: Any) -> list[int]:
     if isinstance(argnums, int):
         return [argnums]
-    if not isinstance(argnums, Iterable) or isinstance(argnums, str | bytes) or getattr(argnums, "ndim", 1) == 0:
-        raise TypeError(f"argnums is an int or a sequence of them, not {type(argnums).__name__}")
-    return [*argnums]
+    return items(argnums, "argnums is an int or a sequence of them")
 
 
 def _position(function: Function, number: Any) -> int:

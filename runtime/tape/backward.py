@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..values.arrays import is_torch
+from ..values.given import flag, items
 from .engine import run_backward
 from .node import Edge, GradientValue
 from .value import TapeValue, as_variable
@@ -15,6 +15,7 @@ from .value import TapeValue, as_variable
 
 def backward(output: TapeValue, gradient: Any, *, retain_graph: bool, create_graph: bool) -> None:
     """See `Variable.backward`."""
+    retain_graph, create_graph = flag(retain_graph, "retain_graph"), flag(create_graph, "create_graph")
     root = _root(output, gradient, create_graph)
     run_backward([root], None, retain_graph=retain_graph or create_graph, create_graph=create_graph)
 
@@ -34,6 +35,8 @@ def tape_grad(
     records this one, so that its results can be differentiated. An input that no output depends on is an error,
     unless `allow_unused`: then its gradient is None.
     """
+    retain_graph, create_graph = flag(retain_graph, "retain_graph"), flag(create_graph, "create_graph")
+    allow_unused = flag(allow_unused, "allow_unused")
     outs = _variables(outputs, "outputs")
     wrt = _variables(inputs, "inputs")
     given = _grad_outputs(grad_outputs, outs)
@@ -48,9 +51,7 @@ def tape_grad(
 
 
 def _variables(given: Any, what: str) -> list[TapeValue]:
-    if not isinstance(given, TapeValue | Iterable) or isinstance(given, np.ndarray) or is_torch(given):
-        raise TypeError(f"{what} are Variables, not {type(given).__name__}")
-    variables = [given] if isinstance(given, TapeValue) else list(given)
+    variables = [given] if isinstance(given, TapeValue) else items(given, f"{what} are Variables")
     for variable in variables:
         if not isinstance(variable, TapeValue):
             raise TypeError(f"{what} are Variables, not {type(variable).__name__}")

@@ -14,6 +14,7 @@ from ..operands.operand import RecordedOperand
 from ..operands.snippets import operate
 from ..values.arrays import to_array
 from ..values.containers import alike
+from ..values.given import flag
 from ..values.unsuitable import Unsuitable
 from .node import AccumulateGrad, Edge, Hook, RemovableHandle, TapeNode
 
@@ -34,7 +35,7 @@ class TapeValue(RecordedOperand):
     def __init__(self, array: Any, requires_grad: bool | None = None) -> None:
         self._data = _array_of(array)
         floating = dtype_of(self._data).is_floating
-        self._requires_grad = floating if requires_grad is None else _flag(requires_grad)
+        self._requires_grad = floating if requires_grad is None else flag(requires_grad, "requires_grad")
         if self._requires_grad and not floating:
             raise TypeError(f"a Variable of {self._data.dtype} has no gradient: only floating arrays have")
         self.grad_fn = None
@@ -81,7 +82,7 @@ class TapeValue(RecordedOperand):
     def requires_grad(self, value: bool) -> None:
         if self.grad_fn is not None:
             raise RuntimeError("only a leaf may be told whether it requires a gradient: use `.detach()`")
-        wanted = _flag(value)
+        wanted = flag(value, "requires_grad")
         if wanted and not dtype_of(self._data).is_floating:
             raise TypeError(f"a Variable of {self._data.dtype} has no gradient: only floating arrays have")
         self._requires_grad = wanted
@@ -230,12 +231,6 @@ def made_by_the_tape(cls: type[MadeValue]) -> type[MadeValue]:
     """Let a class be that of whatever the tape makes: users hold it, and its methods start what stands above."""
     _Class.made = cls
     return cls
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"requires_grad is a bool, not {type(value).__name__}")
-    return bool(value)
 
 
 def _array_of(value: Any) -> Array:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import IO, Any
 
 import gradscript as gs
 import numpy as np
 import pytest
+import torch
 from face_calls import KINDS, UNIT, complaint
 from room_calls import ROOM_KINDS
 
@@ -71,6 +73,44 @@ def test_what_argnums_are() -> None:
         gs.grad(UNIT.mul, ["x"])  # type: ignore[list-item]
 
 
+def _failing() -> Iterator[int]:
+    yield 0
+    raise OSError("no more")
+
+
+def _closed() -> IO[str]:
+    with open(__file__) as file:
+        return file
+
+
+@pytest.mark.parametrize("made", [_failing, _closed, lambda: np.array(0), lambda: torch.tensor(0)])
+def test_what_fails_while_it_is_gone_through(made: Callable[[], Any]) -> None:
+    x = gs.tape.Variable(np.ones(3), True)
+    for call in (
+        lambda given: gs.grad(UNIT.mul, given),
+        lambda given: gs.value_and_grad(UNIT.energy, donate_argnums=given),
+        lambda given: gs.vjp(UNIT.energy, np.ones(3), donate_argnums=given),
+        lambda given: gs.tape.grad(given, x),
+        lambda given: gs.tape.grad((x * 2).sum(), given),
+    ):
+        with pytest.raises(TypeError, match=r"(is an int or a sequence of them|are Variables), not "):
+            call(made())
+    if made is _closed:
+        with pytest.raises(gs.RuntimeFailure, match="a Tensor is needed, not a value of type "):
+            gs.export(UNIT.energy, made())
+
+
+@pytest.mark.parametrize("given", [np.ones(2), torch.ones(2), 1, "yes", None, []])
+def test_flags_are_bools(given: Any) -> None:
+    x = gs.tape.Variable(np.ones(3), True)
+    for flag in ("retain_graph", "create_graph", "allow_unused"):
+        with pytest.raises(TypeError, match=f"{flag} is True or False, not "):
+            gs.tape.grad((x * 2).sum(), x, **{flag: given})
+    for flag in ("retain_graph", "create_graph"):
+        with pytest.raises(TypeError, match=f"{flag} is True or False, not "):
+            (x * 2).sum().backward(**{flag: given})
+
+
 def test_texts_that_are_none() -> None:
     for take in (gs.parse_ir, gs.CompilationUnit, UNIT.mul.show):
         with pytest.raises(TypeError, match="is a str, not "):
@@ -79,7 +119,7 @@ def test_texts_that_are_none() -> None:
 
 def test_requires_grad_is_a_bool() -> None:
     for flag in (1, "yes", np.ones(2)):
-        with pytest.raises(TypeError, match="requires_grad is a bool, not "):
+        with pytest.raises(TypeError, match="requires_grad is True or False, not "):
             gs.tape.Variable(np.ones(2), flag)  # type: ignore[arg-type]
 
 
