@@ -294,6 +294,25 @@ def test_deviations_that_are_weighed_are_one_pass(name: str, dims: str, dtype: A
     assert moved(body, "x, w", (65_536, 512), (65_536, 512))[0] < 1.1
 
 
+NORMALISED = {
+    "by a mask": "d = x - (x * w).sum({dims}) / w.sum({dims})\n"
+    "    return d * torch.rsqrt((d * d * w).sum({dims}) / w.sum({dims}) + 1e-3) * w",
+    "by what scales them": "d = x * w - (x * w).mean({dims})\n"
+    "    return d * w * torch.rsqrt((d.square() * 3 * w).mean({dims}) + 1e-3)",
+    "by two": "d = x - x.mean({dims})\n    return d * torch.rsqrt((w * d * (d * w + d)).mean({dims}) + 1e-3) - w",
+}
+
+
+@pytest.mark.parametrize("name", NORMALISED)
+@pytest.mark.parametrize("dims", ["0", "[0, 1]"])
+def test_gradients_that_go_through_what_is_weighed_take_two_passes(name: str, dims: str) -> None:
+    """What is the same along columns stands among factors that are not."""
+    body = f"w = w.detach()\n    {NORMALISED[name].format(dims=dims)}"
+    x, w = draw(700, 20) + 2, np.abs(draw(20, 700).T)
+    check_fused(of(body, "x, w"), [x, w])
+    assert len(of(body, "x, w").kernels(*[np.zeros((65_536, 512), np.float32)] * 2).backward) == 3
+
+
 def of_wide(body: str, x: np.ndarray, w: np.ndarray) -> np.ndarray:
     """What a function gives in float64, op by op."""
     with gs.settings.optimize(False):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...ir.builder import Builder
 from ...ir.graph import Graph
@@ -29,6 +29,8 @@ _SCALED = ("aten::mul.Scalar", "aten::div.Scalar", "aten::neg")
 _PRODUCT, _QUOTIENT, _EXPAND = "aten::mul.Tensor", "aten::div.Tensor", "aten::expand"
 MOST_TERMS = 4
 """Sums in place of one."""
+Term: TypeAlias = tuple[Value, tuple[Value, ...]]
+"""A value, and what it is multiplied by, element by element, before it is summed."""
 
 
 def take_factors_out(graph: Graph, known: Mapping[Value, Any]) -> bool:
@@ -79,44 +81,63 @@ def _is_rewritten(node: Node, reduction: Reduction, known: Mapping[Value, Any], 
         return False
     builder = Builder.in_front_of(node)
     kind = "aten::sum.dim_IntList" if reduction.divisor is None else "aten::mean.dim"
-    summed: dict[Value, Value] = {}
-    for value in order:
-        parts = [summed.get(v, v) for v in value.node.inputs]
+    summed: dict[Term, Value] = {}
+    for term in order:
+        value, times = term
+        parts = [summed.get((v, times)) for v in value.node.inputs]
         if value not in late:
-            summed[value] = builder.op(kind, value, [*dims], True, None)
-        elif reduction_of(value.node, known) is not None:
-            summed[value] = parts[0]
+            for factor in times:
+                value = builder.op(_PRODUCT, value, factor)
+            summed[term] = builder.op(kind, value, [*dims], True, None)
+        elif not any(parts):
+            (beside,) = _multiplied(term, shape, known, late.__contains__)
+            summed[term] = summed[beside]
+        elif parts[0] is not None and reduction_of(value.node, known) is not None:
+            summed[term] = parts[0]
         else:
             factors = [
-                _narrow(v, shape, dims, known) if v not in summed else part
+                _narrow(v, shape, dims, known) if part is None else part
                 for v, part in zip(value.node.inputs, parts, strict=True)
             ]
-            summed[value] = builder.op(value.node.kind, *factors)
-    node.set_input(0, summed[reduction.operand])
+            summed[term] = builder.op(value.node.kind, *factors)
+    node.set_input(0, summed[reduction.operand, ()])
     return True
 
 
 def linear_terms(
     whole: Value, shape: Shape, dims: Sequence[int], known: Mapping[Value, Any], is_made: Callable[[Value], bool]
-) -> list[Value] | None:
-    """The values from which one follows by sums and by factors that are the same along dimensions, each behind what it
-    is made of, down to those that are not to be looked into; None where it does not follow so."""
-    pending, found = [whole], dict[Value, None]()
+) -> list[Term] | None:
+    """The terms from which a value follows by sums and by factors that are the same along dimensions, each behind what
+    it is made of, down to those that are not to be looked into; None where it does not follow so."""
+    first: Term = (whole, ())
+    pending, found = [first], dict[Term, None]()
     count = 0
     while pending:
-        value = pending.pop()
-        found.pop(value, None)
-        found[value] = None
+        term = pending.pop()
+        value, times = term
+        found.pop(term, None)
+        found[term] = None
         if not is_made(value):
             count += 1
         else:
-            terms = _terms(value, shape, dims, known)
+            terms = [(v, times) for v in _terms(value, shape, dims, known)] or _multiplied(term, shape, known, is_made)
             if not terms:
                 return None
             pending += terms
         if count > MOST_TERMS:
             return None
     return list(found)[::-1]
+
+
+def _multiplied(term: Term, shape: Shape, known: Mapping[Value, Any], is_made: Callable[[Value], bool]) -> list[Term]:
+    """The factor of a product that is looked into, beside one that is not; none where it is no such product."""
+    value, times = term
+    factors = value.node.inputs if value.node.kind == _PRODUCT else ()
+    made = [v for v in factors if is_made(v)]
+    alone = [v for v in factors if not is_made(v)]
+    if len(made) != 1 or any(known[v].shape != shape or known[v].dtype != known[value].dtype for v in factors):
+        return []
+    return [(made[0], (*times, *alone))]
 
 
 def _terms(value: Value, shape: Shape, dims: Sequence[int], known: Mapping[Value, Any]) -> list[Value]:

@@ -95,4 +95,6 @@ def _is_of_deviations(
         return False
     shape, dims = known[reduction.operand].shape, frozenset(reduction.dims)
     found = linear_terms(reduction.operand, shape, reduction.dims, known, lambda value: value not in deviations)
-    return found is not None and all(value not in deviations or dims.issuperset(deviations[value]) for value in found)
+    return found is not None and all(
+        value not in deviations or (not times and dims.issuperset(deviations[value])) for value, times in found
+    )
