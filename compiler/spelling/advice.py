@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .functions import FUNCTIONS_ONLY
+from .in_place import IN_PLACE
+from .names import METHOD_ATTRIBUTES, op_name
 
 _CONVERT = "`gradscript convert FILE.py` turns a torch.autograd.Function into a function with a closure"
 _CAPTURES = "a closure captures what it uses: write `def backward(grad_output):` inside, and `return y, backward`"
@@ -210,6 +212,23 @@ def for_member(name: str) -> tuple[str, ...]:
 def for_function(name: str) -> tuple[str, ...]:
     """What to write instead of a method that torch has as a function alone."""
     return (f"it is a function: write `{FUNCTIONS_ONLY[name]}(…)`",) if name in FUNCTIONS_ONLY else ()
+
+
+def for_function_elsewhere(module: str, name: str) -> tuple[str, ...]:
+    """What to write instead of a function that torch has in another module, or as a method that writes in place."""
+    if op_name("torch", name):
+        return (f"write `{FUNCTIONS_ONLY.get(name, f'torch.{name}')}(…)`",)
+    plain = name.removesuffix("_")
+    if plain == name or not op_name(module, plain):
+        return ()
+    if plain in IN_PLACE:
+        return (f"it is a method: write `y.{name}(…)`",)
+    return (f"torch writes nothing of the name in place; bind the name anew: `y = {module}.{plain}(…)`",)
+
+
+def for_attribute(name: str) -> tuple[str, ...]:
+    """What to write instead of a call of an attribute."""
+    return (f"it is an attribute: write `.{name}`",) if name in METHOD_ATTRIBUTES else ()
 
 
 def for_member_of(name: str, member: str) -> tuple[str, ...]:

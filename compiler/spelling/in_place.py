@@ -1,6 +1,8 @@
-"""What torch writes in place by a method of the op's name with `_` behind it. Held to torch itself by a test."""
+"""What torch writes in place, by the op's name with `_` behind it. Held to torch itself by a test."""
 
 from __future__ import annotations
+
+from .names import MODULES
 
 _NAMES = """
     abs absolute acos acosh add addbmm addcdiv addcmul addmm addmv addr arccos arccosh arcsin arcsinh arctan arctan2
@@ -16,4 +18,19 @@ _NAMES = """
 """
 
 IN_PLACE = frozenset(_NAMES.split())
-"""The ops, by their names without it."""
+"""The ops of which it has a method, by their names without it."""
+_FUNCTIONS = {
+    "": """
+        abs acos acosh addmv alpha_dropout arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil celu
+        clamp clamp_max clamp_min clip conj_physical cos cosh deg2rad detach dropout erf erfc exp exp2 expm1
+        feature_alpha_dropout feature_dropout fill fix floor frac gcd i0 index_put lcm ldexp log log10 log1p log2 logit
+        nan_to_num neg negative rad2deg reciprocal relu round rrelu rsqrt selu sigmoid sin sinc sinh sqrt square tan
+        tanh threshold trunc xlogy zero
+    """,
+    "functional_": "celu elu hardtanh leaky_relu relu rrelu selu threshold",
+}
+
+
+def writes(module: str, name: str) -> bool:
+    """Whether torch has a function of a module, which is one of MODULES, that writes what the op gives."""
+    return name in IN_PLACE if module == "torch.Tensor" else name in _FUNCTIONS.get(MODULES[module], "").split()

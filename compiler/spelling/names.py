@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..ops.registry import OPS
+from .functional_names import FUNCTIONAL
 
 MODULES = {
     "torch": "",
@@ -28,6 +29,7 @@ OWN = frozenset(
     )
 )
 """Ops that torch does not have, or that are not what torch calls so: `gs.seed()`."""
+_PREFIXES = tuple(prefix for prefix in MODULES.values() if prefix)
 PLAIN_TOO = frozenset(("functional_",))
 """Beginnings without which a name may stand in the table as well."""
 BUILTINS = {
@@ -101,13 +103,15 @@ CONSTANTS = {
 def op_name(module: str, name: str) -> str | None:
     """The name in the op table of `module.name`; None where there is none. The module is one of MODULES."""
     prefix = MODULES[module]
+    if not prefix and name.startswith(_PREFIXES):
+        return None
     if OPS.overloads(prefix + name):
         return prefix + name
-    return name if prefix in PLAIN_TOO and OPS.overloads(name) else None
+    return name if prefix in PLAIN_TOO and name in FUNCTIONAL and OPS.overloads(name) else None
 
 
 def names_in_module(module: str) -> list[str]:
     """What a module has."""
     prefix = MODULES[module]
     named = [name.removeprefix(prefix) for name in OPS.names() if name.startswith(prefix)]
-    return OPS.names() + named if prefix in PLAIN_TOO else named
+    return [name for name in (*named, *FUNCTIONAL) if op_name(module, name)] if prefix in ("", *PLAIN_TOO) else named

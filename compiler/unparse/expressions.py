@@ -36,11 +36,7 @@ _PREFIXES = {prefix: module for module, prefix in reversed(MODULES.items()) if p
 _OF_ANYTHING = frozenset(("len", "Float", "Int", "Bool", "str", "repr", "ascii", "format", "Print"))
 """Builtins that take tensors too."""
 _BOUNDS = (INT, NONE, OptionalType(INT))
-_ATTRIBUTES = {
-    op: name
-    for name, op in METHOD_ATTRIBUTES.items()
-    if name in ("dtype", "device", "T", "mT") or name.startswith("is_")
-}
+_ATTRIBUTES = {op: name for name, op in METHOD_ATTRIBUTES.items() if name in (op, "T")}
 _PREFIX_OPERATORS = {"neg": "-", "bitwise_not": "~"}
 
 

@@ -12,9 +12,17 @@ from ....lang.trampoline import Walk
 from ...ir.graph import Callee
 from ...ir.node import Value
 from ...ops.registry import OPS
-from ...spelling.advice import for_function, for_member, for_module, for_name
+from ...spelling.advice import (
+    for_attribute,
+    for_function,
+    for_function_elsewhere,
+    for_member,
+    for_module,
+    for_name,
+)
 from ...spelling.functions import FUNCTIONS_ONLY
-from ...spelling.names import BUILTINS, MODULES, OWN, PLAIN_TOO, names_in_module, op_name
+from ...spelling.in_place import writes
+from ...spelling.names import BUILTINS, METHOD_ATTRIBUTES, MODULES, OWN, PLAIN_TOO, names_in_module, op_name
 from ...spelling.overloads import Argued, takes_sizes
 from ...types.types import (
     BOOL,
@@ -214,12 +222,16 @@ def _call_module(e: Emitter, node: ast.Call, function: ast.Attribute, module: st
         notes = for_module(f"{module}.{function.name}") or did_you_mean(module, MODULES)
         raise e.fail("E202", f"unknown module '{module}'", function.value.span, *notes)
     name = op_name(module, function.name)
-    if name is None and function.name.endswith("_") and op_name(module, function.name[:-1]):
+    if name is None and function.name.endswith("_") and writes(module, function.name[:-1]):
         # `F.relu_(y)`: the object is the first argument, and what the call gives.
         name = op_name(module, function.name[:-1])
         return emit_in_place(e, node, name or "", (yield emit_arguments(e, node)), f"{module}.{function.name}")
     if name is None:
-        notes = for_module(f"{module}.{function.name}") or did_you_mean(function.name, names_in_module(module))
+        notes = (
+            for_module(f"{module}.{function.name}")
+            or for_function_elsewhere(module, function.name)
+            or did_you_mean(function.name, names_in_module(module))
+        )
         raise e.fail("E202", f"unknown operator '{module}.{function.name}'", function.name_span, *notes)
     if module == "warnings":
         return (yield emit_warn(e, node))
@@ -333,8 +345,9 @@ def _call_method(e: Emitter, node: ast.Call, function: ast.Attribute) -> Walk:
     fields = receiver.type.names if isinstance(receiver.type, TupleType) else ()
     if fields and name == "_replace":
         return emit_replaced(e, node, subject, arguments)
-    if not OPS.overloads(name) or name in OWN or name in FUNCTIONS_ONLY:
-        notes = for_function(name) or for_member(name) or did_you_mean(name, _methods())
+    is_attribute = is_tensor(receiver.type) and name in METHOD_ATTRIBUTES
+    if not OPS.overloads(name) or name in OWN or name in FUNCTIONS_ONLY or is_attribute:
+        notes = for_attribute(name) or for_function(name) or for_member(name) or did_you_mean(name, _methods())
         notes = (f"its elements are {', '.join(fields)}",) if fields else notes
         raise e.fail("E202", f"{described(receiver.type)} has no method '{name}'", function.name_span, *notes)
     if receiver.type in NUMBERS:
