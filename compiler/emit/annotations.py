@@ -23,6 +23,7 @@ from ..types.types import (
     Type,
     excess_of,
     may_be_none,
+    strip_optional,
 )
 from .outside import Environment, RecordType, nothing
 
@@ -41,9 +42,10 @@ NAMES: dict[str, Type] = {
     "torch.dtype": INT,
     "None": NONE,
 }
-GENERICS = ("Optional", "List", "list", "Tuple", "tuple")
+GENERICS = ("Optional", "List", "list", "Tuple", "tuple", "Sequence")
 _BROADCASTING = {f"BroadcastingList{size}": size for size in range(1, 7)}
 """A list for which one element may stand: its length then."""
+_OF_LITERALS: dict[type, Type] = {str: STR, int: INT, bool: BOOL, type(None): NONE}
 _NOTE = "the types are Tensor, int, float, bool, str, number, Device, None, Optional[T], T | None, List[T], Tuple[T, …]"
 
 
@@ -93,11 +95,13 @@ def _resolve(node: ast.Expr, diagnostics: Diagnostics, environment: Environment)
         case ast.BinaryOp(op="|"):
             left = yield _resolve(node.left, diagnostics, environment)
             right = yield _resolve(node.right, diagnostics, environment)
-            return _union(node, left, right, diagnostics)
+            return _union(node, [left, right], diagnostics)
         case ast.Subscript():
             generic = _generic(node)
+            items = node.index.elements if isinstance(node.index, ast.TupleExpr) else (node.index,)
+            if generic == "Literal":
+                return _union(node, [_type_of_literal(item, diagnostics) for item in items], diagnostics)
             if generic in GENERICS or generic == "Union" or generic in _BROADCASTING:
-                items = node.index.elements if isinstance(node.index, ast.TupleExpr) else (node.index,)
                 types = []
                 for item in items:
                     types.append((yield _resolve(item, diagnostics, environment)))
@@ -118,8 +122,8 @@ def _unquoted(text: str) -> ast.Expr | None:
 def _apply(generic: str, node: ast.Subscript, types: list[Type], diagnostics: Diagnostics) -> Type:
     if generic in ("Tuple", "tuple"):
         return TupleType(tuple(types))
-    if generic == "Union" and len(types) == 2:
-        return _union(node, types[0], types[1], diagnostics)
+    if generic == "Union":
+        return _union(node, types, diagnostics)
     if len(types) != 1:
         raise diagnostics.fail("E302", f"{generic} takes one type", node.span, _NOTE)
     if generic in _BROADCASTING and types[0] not in (INT, FLOAT):
@@ -129,13 +133,23 @@ def _apply(generic: str, node: ast.Subscript, types: list[Type], diagnostics: Di
     return ListType(types[0])
 
 
-def _union(node: ast.Expr, left: Type, right: Type, diagnostics: Diagnostics) -> Type:
-    if left == NONE or right == NONE:
-        other = right if left == NONE else left
-        return other if may_be_none(other) else OptionalType(other)
-    if {left, right} == {INT, FLOAT}:
-        return NUMBER
-    raise diagnostics.fail("E302", "the only union is with None", node.span, "write Optional[T] or T | None")
+def _type_of_literal(node: ast.Expr, diagnostics: Diagnostics) -> Type:
+    """What `Literal["mean", "sum"]` says of each of its values; that it is one of them nobody checks, as in Python."""
+    if not isinstance(node, ast.Constant) or type(node.value) not in _OF_LITERALS:
+        raise diagnostics.fail("E302", "Literal takes strings, ints, bools and None", node.span, _NOTE)
+    return _OF_LITERALS[type(node.value)]
+
+
+def _union(node: ast.Expr, types: list[Type], diagnostics: Diagnostics) -> Type:
+    """The one type that all are but for None; ints and floats together are numbers."""
+    others = [type for type in dict.fromkeys(map(strip_optional, types)) if type != NONE]
+    if len(others) > 1 and set(others) <= {INT, FLOAT, NUMBER}:
+        others = [NUMBER]
+    if len(others) > 1:
+        raise diagnostics.fail("E302", "the only union is with None", node.span, "write Optional[T] or T | None")
+    if not others:
+        return NONE
+    return OptionalType(others[0]) if any(map(may_be_none, types)) else others[0]
 
 
 MAX_DOTS = 16

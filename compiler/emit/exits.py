@@ -82,14 +82,18 @@ MAX_DEPTH = 200
 """Blocks inside blocks, `elif` and what follows an early exit counted. A graph's text is quadratic in this."""
 
 
-def structure(body: tuple[ast.Stmt, ...], diagnostics: Diagnostics) -> Structured:
-    """Rewrite the body of one function. Nested functions are left as they are. Abort (E004) if it nests too deep."""
+def structure(body: tuple[ast.Stmt, ...], diagnostics: Diagnostics, may_return_none: bool = False) -> Structured:
+    """Rewrite the body of one function. Nested functions are left as they are. Abort (E004) if it nests too deep.
+
+    Who comes to the end returns None, where that is what other paths return, or what the function says it may.
+    """
     structurer = _Structurer(diagnostics)
     kind = run(structurer.kind_of_list(body))
     if kind is Exit.MAYBE:
+        span = body[-1].span
         # Whether some path falls off the end is known where tests of types have been decided.
-        missing: ast.Stmt = Missing(body[-1].span)  # type: ignore[assignment]
-        body = (*body, missing)
+        missing: ast.Stmt = Missing(span)  # type: ignore[assignment]
+        body = (*body, ast.Return(span, None) if may_return_none or not _gives_values(body) else missing)
     return Structured(tuple(run(structurer.rewrite(body, _Flags()))), kind)
 
 
@@ -317,6 +321,21 @@ def _leaves(body: tuple[ast.Stmt, ...], kind: type[ast.Return] | type[ast.Break]
         for part in inner:
             if (yield _leaves(part, kind)):
                 return True
+    return False
+
+
+def _gives_values(body: tuple[ast.Stmt, ...]) -> bool:
+    """Whether some `return` in the body has a value that is not written as None."""
+    pending = [*body]
+    while pending:
+        match pending.pop():
+            case ast.Return(value=value):
+                if value is not None and not (isinstance(value, ast.Constant) and value.value is None):
+                    return True
+            case ast.If(clauses=clauses, otherwise=otherwise):
+                pending += [*(inner for _, clause in clauses for inner in clause), *otherwise]
+            case ast.For(body=inner) | ast.While(body=inner) | ast.With(body=inner):
+                pending += inner
     return False
 
 

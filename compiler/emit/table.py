@@ -11,6 +11,7 @@ from .expressions.forms import (
     emit_annotate,
     emit_divmod,
     emit_len,
+    emit_limits,
     emit_list_call,
     emit_tuple_call,
     emit_unwrap_optional,
@@ -93,6 +94,8 @@ HANDLERS = Handlers(
     forms={
         "torch.jit.annotate": emit_annotate,
         "torch.jit._unwrap_optional": emit_unwrap_optional,
+        "torch.finfo": emit_limits,
+        "torch.iinfo": emit_limits,
         "divmod": emit_divmod,
         "len": emit_len,
         "list": emit_list_call,

@@ -25,7 +25,7 @@ MODULES = {
 OWN = frozenset(
     (
         *("seed", "uniform", "random_bits", "seeded_dropout", "seeded_rrelu", "dropout_attention"),
-        *("save", "recompute", "surrogate", "constant"),
+        *("save", "recompute", "surrogate", "constant", "device_type", "device_index"),
     )
 )
 """Ops that torch does not have, or that are not what torch calls so: `gs.seed()`."""
@@ -82,6 +82,13 @@ METHOD_ATTRIBUTES = {
     },
 }
 """Attributes of a tensor, and the ops that they are."""
+DEVICE_ATTRIBUTES = {"type": "device_type", "index": "device_index"}
+"""The same of a device."""
+LIMITS = {
+    "finfo": ("eps", "max", "min", "tiny", "smallest_normal", "resolution"),
+    "iinfo": ("bits", "max", "min"),
+}
+"""What `torch.finfo(dtype)` and `torch.iinfo(dtype)` have, which are the ops that give one of it by its name."""
 CONSTANTS = {
     "math.pi": 3.141592653589793,
     "math.e": 2.718281828459045,

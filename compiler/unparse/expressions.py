@@ -16,7 +16,16 @@ from ..ir.kinds import form_of
 from ..ir.node import Node, Value
 from ..ops.registry import OPS
 from ..spelling.functional import first_left_out
-from ..spelling.names import BUILTINS, METHOD_ATTRIBUTES, MODULES, OWN, PLAIN_TOO, op_name
+from ..spelling.names import (
+    BUILTINS,
+    DEVICE_ATTRIBUTES,
+    LIMITS,
+    METHOD_ATTRIBUTES,
+    MODULES,
+    OWN,
+    PLAIN_TOO,
+    op_name,
+)
 from ..spelling.overloads import Argued, Match, Resolver
 from ..types.schema import Argument, FunctionSchema
 from ..types.types import INT, NONE, NUMBERS, OptionalType, TupleType, is_tensor
@@ -37,6 +46,7 @@ _OF_ANYTHING = frozenset(("len", "Float", "Int", "Bool", "str", "repr", "ascii",
 """Builtins that take tensors too."""
 _BOUNDS = (INT, NONE, OptionalType(INT))
 _ATTRIBUTES = {op: name for name, op in METHOD_ATTRIBUTES.items() if name in (op, "T")}
+_OF_DEVICES = {op: name for name, op in DEVICE_ATTRIBUTES.items()}
 _PREFIX_OPERATORS = {"neg": "-", "bitwise_not": "~"}
 
 
@@ -192,6 +202,11 @@ class ExpressionText:
             return f"not {sub(inputs[0], NOT)}", NOT
         if name in ("__is__", "__isnot__") and inputs[1].type == NONE:
             return f"{sub(inputs[0], COMPARISON + 1)} is {'not ' if name == '__isnot__' else ''}None", COMPARISON
+        if name in LIMITS and inputs[1].node.kind == "prim::Constant":
+            dtype = self._argument(node.schema.arguments[0], inputs, 0, sub)
+            return f"torch.{name}({dtype}).{inputs[1].node.attrs['value']}", ATOM
+        if name in _OF_DEVICES:
+            return f"{sub(inputs[0], ATOM)}.{_OF_DEVICES[name]}", ATOM
         if name in _PREFIX_OPERATORS and len(inputs) == 1 and inputs[0].node.kind != "prim::Constant":
             return f"{_PREFIX_OPERATORS[name]}{sub(inputs[0], UNARY)}", UNARY
         if is_tensor(inputs[0].type):

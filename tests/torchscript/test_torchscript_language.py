@@ -128,6 +128,26 @@ PLAIN: list[tuple[str, list[tuple[Any, ...]]]] = [
     ("def f(x: Tensor, n: Tensor):\n    return x[:n], x[n:, ::n], x[slice(n, None)]", [(M, torch.tensor(1)), (M, torch.tensor([1]))]),
     ("def f(l: List[int], n: Tensor):\n    return l[n:], l[:n], (1, 2, 3)[n]", [([5, 6, 7], torch.tensor(1))]),
     ("def f(x: Tensor):\n    y = x.clone()\n    y.real[0] = 5\n    return y, x.real", [(M,)]),
+    ("def f(x: Tensor, how: Literal['mean', 'sum'] = 'mean'):\n    return x.mean() if how == 'mean' else x.sum()", [(X,), (X, "sum")]),
+    ("def f(x: Tensor, n: Literal[1, 2, None] = None):\n    return x if n is None else x * n", [(X,), (X, 2)]),
+    ("def f(x: Tensor, flag: Literal[True, False] = True):\n    return x if flag else -x", [(X,), (X, False)]),
+    ("def f(x: Tensor, ns: Sequence[int], ys: Sequence[Tensor]):\n    return x * ns[1] + ys[0]", [(X, [1, 2], [X, X])]),
+    ("def f(x: Tensor, k: Union[int, float, None] = None):\n    return x if k is None else x * k", [(X,), (X, 2), (X, 2.5)]),
+    ("def f(x: Tensor, k: int | float | None = None):\n    return x if k is None else x * k", [(X,), (X, 2), (X, 2.5)]),
+    ("def f(x: Tensor, k: Optional[Union[int, float]] = None):\n    return x if k is None else x * k", [(X,), (X, 2)]),
+    (
+        "def g(x: Tensor, n: int) -> None:\n    if n > 2:\n        return\n    if n < 0:\n        raise ValueError('n')\n\n"
+        "def f(x: Tensor, n: int):\n    g(x, n)\n    return x * n",
+        [(X, 1), (X, 3)],
+    ),
+    (
+        "def g(n: int):\n    for i in range(n):\n        while n > 3:\n            if i == 2:\n                return None\n            n -= 1\n\n"
+        "def f(x: Tensor, n: int):\n    a = g(n)\n    return x * n if a is None else x",
+        [(X, 1), (X, 5)],
+    ),
+    ("def f(x: Tensor, n: int) -> Optional[Tensor]:\n    if n > 2:\n        return x", [(X, 1), (X, 3)]),
+    ("def f(x: Tensor, n: int) -> Optional[Tensor]:\n    for i in range(n):\n        if i == 2:\n            return x * i", [(X, 1), (X, 3)]),
+    ("def f(x: Tensor, dtype: torch.dtype = torch.float64):\n    return x.to(dtype), torch.zeros(2, dtype=dtype)", [(X,), (X, torch.int32)]),
 ]  # fmt: skip
 """What Python runs and torch.jit.script refuses."""
 
@@ -183,6 +203,9 @@ def test_as_python(text: str, calls: list[tuple[Any, ...]], tmp_path: Path) -> N
         ("if isinstance(x, Tensor):\n        if n:\n            return x", "E306", "on some paths only"),
         ("if isinstance(x, Tensor):\n        for i in range(n):\n            return x", "E306", "on some paths only"),
         ("return isinstance(x, foo)", "E302", "unknown type 'foo'"),
+        ("return torch.jit.annotate(Literal[x], x)", "E302", "Literal takes strings, ints, bools and None"),
+        ("return torch.jit.annotate(Literal[1, 'a'], 1)", "E302", "the only union is with None"),
+        ("return torch.jit.annotate(Union[int, str, None], 1)", "E302", "the only union is with None"),
         ("y = n if n > 1 else 1.5\n    return isinstance(y, int)", "E301", "known only when it runs"),
         ("return torch.jit.annotate(int)", "E204", "torch.jit.annotate() takes a type and a value"),
         ("return torch.jit.annotate(int, 1.5)", "E301", "the value is a float, not a int"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from ....lang import ast
 from ....lang.trampoline import Walk
 from ...analysis.python_tuples import is_shape
+from ...spelling.names import LIMITS
 from ...spelling.overloads import Argued
 from ...types.types import INT, NUMBERS, ListType, TupleType, is_tensor, unify
-from ..annotations import resolve_type
+from ..annotations import dotted_name, resolve_type
 from ..emitter import Emitter, described
 from ..expected import annotated, want_elements
 from ..resolve import emit_arguments, emit_resolved
@@ -40,6 +41,21 @@ def emit_divmod(e: Emitter, node: ast.Call) -> Walk:
             note = "write `a // b` and `a % b`"
             raise e.fail("E204", f"divmod() takes numbers, not {described(argument.value.type)}", argument.span, note)
     return e.at(node).tuple([emit_binary(e, node, op, *arguments) for op in ("//", "%")])
+
+
+def emit_limits(e: Emitter, node: ast.Call) -> Walk:
+    """`torch.finfo(dtype)` is a tuple of its numbers, of which those that nobody asks for are computed by nobody."""
+    arguments: list[Argued] = yield emit_arguments(e, node)
+    name = dotted_name(node.function).removeprefix("torch.")
+    if len(arguments) != 1:
+        raise e.fail("E204", f"torch.{name}() takes a dtype", node.span, f"write `torch.{name}(x.dtype)`")
+    given = Argued(arguments[0].value, arguments[0].span)
+    found = []
+    for limit in LIMITS[name]:
+        asked = Argued(e.at(node).constant(limit), node.span)
+        found.append(emit_resolved(e, node, name, [given, asked], f"torch.{name}"))
+    type = TupleType(tuple(value.type for value in found), LIMITS[name])
+    return e.at(node).node("prim::TupleConstruct", found, [type]).output
 
 
 def emit_len(e: Emitter, node: ast.Call) -> Walk:

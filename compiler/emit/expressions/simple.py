@@ -11,12 +11,13 @@ from ...analysis.python_tuples import is_shape
 from ...ir.node import Value
 from ...ops.registry import OPS
 from ...spelling.advice import for_function, for_member, for_module
-from ...spelling.names import CONSTANTS, METHOD_ATTRIBUTES, MODULES, op_name
+from ...spelling.names import CONSTANTS, DEVICE_ATTRIBUTES, METHOD_ATTRIBUTES, MODULES, op_name
 from ...spelling.operators import UNARY
 from ...spelling.overloads import Argued
 from ...types.dtypes import ALIASES, BY_NAME
 from ...types.types import (
     BOOL,
+    DEVICE,
     INT,
     NONE,
     NUMBERS,
@@ -117,9 +118,10 @@ def emit_attribute(e: Emitter, node: ast.Attribute) -> Walk:
         return named
     if name == "unchecked_unwrap_optional":
         return e.at(node).unwrap(value) if may_be_none(value.type) and value.type != NONE else value
-    op = METHOD_ATTRIBUTES.get(name)
+    attributes = DEVICE_ATTRIBUTES if value.type == DEVICE else METHOD_ATTRIBUTES
+    op = attributes.get(name)
     if op is None or not OPS.overloads(op):
-        known = value.type.names if isinstance(value.type, TupleType) else METHOD_ATTRIBUTES
+        known = value.type.names if isinstance(value.type, TupleType) else attributes
         notes = for_member(name) or did_you_mean(name, known)
         if isinstance(value.type, TupleType) and value.type.names and not notes:
             notes = (f"its elements are {', '.join(value.type.names)}",)

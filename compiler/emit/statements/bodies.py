@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....lang import ast
 from ....lang.trampoline import Walk
+from ...types.types import may_be_none
 from ..annotations import resolve_type
 from ..bindings import returned_names
 from ..emitter import Emitter
@@ -17,9 +18,9 @@ def emit_function_body(e: Emitter, node: ast.FunctionDef) -> Walk:
     """Emit them; the `Exit` by which they leave."""
     check_uses(e, node)
     e.returned = returned_names(node.body)
-    structured = structure(node.body, e.diagnostics)
     if node.returns is not None:
         e.returns = resolve_type(node.returns, e.diagnostics, e.unit.environment)
+    structured = structure(node.body, e.diagnostics, e.returns is not None and may_be_none(e.returns))
     yield emit_statements(e, structured.body)
     report_falling_off(e, node)
     return structured.exit

@@ -7,9 +7,10 @@ from typing import Any
 from ....lang import ast
 from ....lang.diagnostics import Diagnostics
 from ...ir.builder import constant_type, default_fits
+from ...types.dtypes import ALIASES, BY_NAME
 from ...types.schema import NO_DEFAULT, Argument, DefaultValue
 from ...types.types import FLOAT, INT, TENSOR, ListType, OptionalType, TupleType, Type, strip_optional
-from ..annotations import broadcast_size, resolve_type
+from ..annotations import broadcast_size, dotted_name, resolve_type
 from ..constants import VaryingExpression, constant_value
 from ..emitter import described
 from ..outside import Environment, nothing
@@ -27,7 +28,7 @@ def _parameter(node: ast.Parameter, diagnostics: Diagnostics, environment: Envir
     type: Type = TENSOR
     fixed_size = None if node.annotation is None else broadcast_size(node.annotation)
     if node.default is not None:
-        default = _default(node.default, diagnostics, environment)
+        default = _default(node.default, diagnostics, environment, _is_dtype(node.annotation))
     if node.annotation is not None:
         type = resolve_type(node.annotation, diagnostics, environment)
     elif node.default is not None:
@@ -49,8 +50,15 @@ def _parameter(node: ast.Parameter, diagnostics: Diagnostics, environment: Envir
 _NO_TUPLE = "take an `Optional[{}] = None`, and test it; or a list"
 
 
-def _default(node: ast.Expr, diagnostics: Diagnostics, environment: Environment) -> Any:
-    """A constant, as no deeper than a tuple of numbers."""
+def _is_dtype(annotation: ast.Expr | None) -> bool:
+    return annotation is not None and dotted_name(annotation) == "torch.dtype"
+
+
+def _default(node: ast.Expr, diagnostics: Diagnostics, environment: Environment, is_dtype: bool) -> Any:
+    """A constant, as no deeper than a tuple of numbers; of a dtype its code."""
+    module, _, name = dotted_name(node).rpartition(".")
+    if is_dtype and module == "torch" and (name in BY_NAME or name in ALIASES):
+        return (BY_NAME.get(name) or ALIASES[name]).code
     reason = ""
     try:
         value = constant_value(node, environment)

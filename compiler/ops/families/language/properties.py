@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from ....types.dtypes import BOOL, INT64, UINT8, DType
+from ....types.dtypes import BOOL, BY_CODE, INT64, UINT8, DType
 from ....types.lazy_numpy import np
 from ... import shapes
 from ...arguments import Arguments, Shape
-from ...arrays import Array, cast, compute_dtype, dtype_of, result_dtype
+from ...arrays import Array, cast, compute_dtype, dtype_of, float_limits, numpy_dtype, result_dtype
 from ...registry import Trait, declare
 
 SHAPE_ONLY = Trait.SHAPE_ONLY
@@ -105,6 +105,8 @@ for name in (
 # Where gradients are recorded or computed, that is what decides: see `autodiff.requires_grad` and the tape.
 declare("prim::requires_grad(Tensor a) -> bool", lambda x: False, traits=Trait.NONDIFFERENTIABLE)
 declare("aten::device(str a) -> Device", lambda name: name)
+declare("gs::device_type(Device self) -> str", lambda name: name.partition(":")[0])
+declare("gs::device_index(Device self) -> int?", lambda name: int(name.partition(":")[2]) if ":" in name else None)
 declare("aten::element_size(Tensor self) -> int", lambda x: dtype_of(x).itemsize, traits=SHAPE_ONLY)
 declare("aten::is_floating_point(Tensor self) -> bool", lambda x: dtype_of(x).is_floating, traits=SHAPE_ONLY)
 declare("aten::is_complex(Tensor self) -> bool", lambda x: False, traits=SHAPE_ONLY)
@@ -115,6 +117,34 @@ for left, right in (("Tensor", "Tensor"), ("Tensor", "Scalar"), ("Scalar", "Tens
         lambda x, y: result_dtype(x, y).code,
         traits=SHAPE_ONLY,
     )
+
+# --- the limits of dtypes, by their names in torch.finfo and torch.iinfo ---
+
+
+def _float_limit(dtype: int, name: str) -> float:
+    found = BY_CODE[dtype]
+    if not found.is_floating:
+        raise ValueError(f"torch.finfo() is of floating dtypes, not of {found}: `torch.iinfo` is of integers")
+    limits = float_limits(numpy_dtype(found))
+    # As torch has it, which is no number of the dtype.
+    return float(f"1e-{limits.precision}") if name == "resolution" else float(_limit(limits, name))
+
+
+def _integer_limit(dtype: int, name: str) -> int:
+    found = BY_CODE[dtype]
+    if found.is_floating or found == BOOL:
+        raise ValueError(f"torch.iinfo() is of integer dtypes, not of {found}")
+    return int(_limit(np.iinfo(numpy_dtype(found)), name))
+
+
+def _limit(limits: Any, name: str) -> Any:
+    if not hasattr(limits, name):
+        raise ValueError(f"a dtype has no limit '{name}'")
+    return getattr(limits, name)
+
+
+declare("gs::finfo(ScalarType dtype, str name) -> float", _float_limit)
+declare("gs::iinfo(ScalarType dtype, str name) -> int", _integer_limit)
 
 # --- identity and optionals ---
 
