@@ -98,10 +98,12 @@ def _lift(
 
 def _context_names(captured: Sequence[Value]) -> list[str]:
     names: dict[str, None] = {}
+    last: dict[str, int] = {}
     for i, value in enumerate(captured):
-        name = value.name_hint or f"value{i}"
+        base = name = value.name_hint or f"value{i}"
         while name in names:
-            name += "_"
+            last[base] = last.get(base, 0) + 1
+            name = f"{base}_{last[base]}"
         names[name] = None
     return list(names)
 

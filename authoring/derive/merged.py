@@ -132,10 +132,11 @@ class _Merge:
     _left: list[tuple[int, list[str]]] = field(default_factory=list)
     """Comments that close blocks, and how deep."""
     _next: int = 0
-    _inside: int = 0
-    """Blocks around what comes next of which nothing is printed: `with`."""
+    _withs: list[int] = field(default_factory=list)
+    """The author's statements of which nothing is printed but what stands in them."""
 
     def made(self) -> list[str]:
+        self._withs += [i for i, s in enumerate(self.layout.statements) if isinstance(s.syntax, ast.With)]
         for found, lines in ((self._before, self.plain), (self._after, self.derived)):
             for owned in lines:
                 found.setdefault(owned.place, []).append(owned.line.text)
@@ -214,10 +215,7 @@ class _Merge:
     def _around(self, place: int) -> int:
         """How many `with` stand around a statement in the text and in nothing that is printed."""
         statement = self.layout.statements[place]
-        return sum(
-            isinstance(s.syntax, ast.With) and statement in s.block and self._stays_without_lines(i)
-            for i, s in enumerate(self.layout.statements)
-        )
+        return sum(statement in self._block(i) and self._stays_without_lines(i) for i in self._withs)
 
     def _returned(self, statement: AuthoredStatement, before: Sequence[str], after: Sequence[str]) -> list[str] | None:
         """A `return` as it is written, and the closure; None where it returns anything else than it did."""

@@ -21,7 +21,6 @@ class Statements:
     def __init__(self, closure: Block) -> None:
         inside = list(walk(closure.nodes))
         ends = [*(block.ret for holder in inside for block in holder.blocks), closure.ret]
-        self.closure = closure
         self._places = {node: place for place, node in enumerate([*inside, *ends])}
         self._measure()
 

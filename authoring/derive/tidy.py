@@ -6,7 +6,7 @@ are used. Each statement stands behind those that it needs, its operations in th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from functools import partial
 
 from ...compiler.analysis.captures import captures
@@ -118,21 +118,22 @@ def name_terms(graph: Graph, count: int = 1) -> int:
     """
     closure = closures_of(graph)[-1]
     statements = Statements(closure)
+    of_gradients = _made_of_gradients(closure)
     done = 0
-    while done < count and _name_term(statements):
+    while done < count and _name_term(statements, of_gradients):
         done += 1
     _order_all(closure)
     return done
 
 
-def _name_term(statements: Statements) -> bool:
+def _name_term(statements: Statements, of_gradients: Set[Value]) -> bool:
     most, root = statements.longest()
     terms = statements.terms(root) if most >= _LONG else []
     if not terms:
         return False
     half = min(terms, key=lambda n: abs(statements.sizes[n] - most / 2))
     half.output.name_hint = _result_of_branch(half.output) or (
-        "grad" if _is_of(half.output, statements.closure) else _suggested(half.output)
+        "grad" if half.output in of_gradients else _suggested(half.output)
     )
     statements.part(half)
     return True
@@ -163,6 +164,7 @@ def _return_last(block: Block) -> None:
 def _name_gradients(closure: Block, names: set[str]) -> None:
     """Keep hints that say whose gradient a value is, where it is used more than once."""
     inside = [value for node in walk(closure.nodes) for value in node.outputs]
+    of_gradients = _made_of_gradients(closure)
     for value in inside:
         base = value.name_hint.partition(".")[0]
         is_users = base.startswith("grad_") and base.removeprefix("grad_") in names
@@ -170,21 +172,22 @@ def _name_gradients(closure: Block, names: set[str]) -> None:
         if not is_users or alone:
             value.name_hint = ""
         if not value.name_hint and value.use_count > 1 and is_tensor(value.type):
-            value.name_hint = "grad" if _is_of(value, closure) else _suggested(value)
+            value.name_hint = "grad" if value in of_gradients else _suggested(value)
 
 
-def _is_of(value: Value, closure: Block) -> bool:
-    """Whether a value is made of the gradients that the closure takes."""
-    waiting, seen = [value], {value}
+def _made_of_gradients(closure: Block) -> set[Value]:
+    """What is made of the gradients that a closure takes, by way of tensors."""
+    waiting = list(closure.inputs)
+    found = set(waiting)
     while waiting:
-        found = waiting.pop()
-        if found.node is closure.param:
-            return True
-        for inner in found.node.inputs:
-            if inner not in seen and is_tensor(inner.type):
-                seen.add(inner)
-                waiting.append(inner)
-    return False
+        value = waiting.pop()
+        if not is_tensor(value.type):
+            continue
+        for made in [output for use in value.uses for output in use.user.outputs]:
+            if made not in found:
+                found.add(made)
+                waiting.append(made)
+    return found
 
 
 _CHEAP = frozenset(
