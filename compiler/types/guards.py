@@ -85,6 +85,11 @@ class Atoms:
         self._atoms: dict[MadeSize, int] = {}
         self._begin(given, [(-inf, inf) if type(number) is float else (LEAST, inf) for number in given])
 
+    @property
+    def given(self) -> list[Any]:
+        """The sizes at hand."""
+        return self._values[: self.count]
+
     def _begin(self, given: Sequence[Any], bounds: Sequence[tuple[float, float]]) -> None:
         self.bounds = list(bounds)
         self.guards: dict[Guard, None] = {}

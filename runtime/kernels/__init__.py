@@ -5,6 +5,7 @@ groups         plans in which groups of straight stretches run by kernels, betwe
 device_plan    such plans on torch tensors: what no kernel holds by torch's ops
 program        one program: its tensors allocated, its steps in order
 size_classes   plans for classes of sizes
+size_families  which classes there are, and which plan is right for what
 donation       gradients that lie in the memory of arguments
 held           what a program holds at once: its allocations, replayed
 traced         a program as torch's tracers record it

@@ -37,7 +37,8 @@ from .lists.kept import KeptList
 from .lists.recording import Recording
 from .notices import tell_of_ops
 from .program import DeviceProgram, on_stream
-from .size_classes import ClosedPlans, SeenTensor, SizeClasses
+from .size_classes import SeenTensor, SizeClasses
+from .size_families import ClosedPlans
 
 _DTYPE_OF = dtypes_of_torch()
 _PLANNING = RLock()
@@ -59,7 +60,7 @@ class KernelGraph:
         self._programs: dict[Hashable, DeviceProgram | None] = {}
         self._plans: dict[Hashable, DevicePlan] = {}
         self._closed: ClosedPlans[DeviceProgram | DevicePlan] = ClosedPlans()
-        self._classes: SizeClasses[DeviceProgram | DevicePlan] = SizeClasses(seen_tensor, whole_lists(graph))
+        self._classes: SizeClasses[DeviceProgram | DevicePlan] = SizeClasses(seen_tensor, lambda: whole_lists(graph))
         self._refusals: dict[Hashable, Unfusable] = {}
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:

@@ -14,7 +14,8 @@ takes as they are, as dimensions, have their lengths.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from functools import cache
+from typing import Any, Generic, TypeVar
 
 from ...compiler.codegen.text import Unsupported
 from ...compiler.fusion.straight import Unfusable
@@ -23,38 +24,20 @@ from ...compiler.kernel_ir.layout import Layout, contiguous_strides
 from ...compiler.ops.meta import UNKNOWN, OpenList
 from ...compiler.shapes.propagate import ShapeError
 from ...compiler.types.dtypes import DType
-from ...compiler.types.guards import LEAST, Guards, values_of_atoms
 from ...compiler.types.open_floats import NoKey
 from ...compiler.types.open_sizes import Symbols, is_open
-from ...lang.light_dataclasses import dataclass, field
+from ...lang.light_dataclasses import dataclass
 from ..failures.failure import RuntimeFailure
 from .failure import KernelFailure
+from .size_families import MAX_CLOSED, Closable, Family, FamilyStore, SizeClass, may_be_open, sizes_differ
 
 MAX_FAMILIES = 64
 """Of one function, with floats known and with floats that are not; beyond, the one that came first is forgotten."""
-MAX_CLASSES = 32
-"""Of one family; beyond, sizes are planned for as they are, for they decide too much."""
-MAX_ALONE = 4
-"""Of one family: plans with open sizes that were none, or turned out to be for the very sizes alone. Of sizes that are
-FARTHER times as large as any of these there may be more: short rows may decide too much where long ones do not."""
-FARTHER = 2
 REFUSALS = (ShapeError, Unfusable, Unsupported, KernelFailure, RuntimeFailure, NoKey)
 """What stands against kernels for arguments: what the data has wrong, what is none for kernels, no compiler."""
 _NUMBERS = (int, float, bool)
 _MISSING = type(None).__name__
-MAX_CLOSED = 4096
-"""What is kept of plans for given sizes, made from those for open ones."""
-
-
-class Closable(Protocol):
-    """A plan for open sizes."""
-
-    def closed(self, atoms: Sequence[int]) -> Any:
-        """The plan for given sizes, by a value for each atom."""
-
-
 P = TypeVar("P", bound=Closable)
-C = TypeVar("C")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,55 +53,6 @@ class SeenTensor:
 
 Look = Callable[[Any], SeenTensor | None]
 """What says this of a value; None of one that is no tensor."""
-
-
-@dataclass(frozen=True, slots=True)
-class SizeClass(Generic[P]):
-    """A plan, and for which sizes it is right: `places` has the symbol of each open one, `others` what the rest are."""
-
-    plan: P
-    symbols: Symbols
-    guards: Guards
-    places: dict[int, int]
-    others: dict[int, int]
-
-    def atoms(self, sizes: Sequence[int]) -> list[int] | None:
-        """The value of each atom; None for sizes of another class."""
-        if any(_differ(sizes[place], size) for place, size in self.others.items()):
-            return None
-        given = [0] * self.symbols.count
-        for place, symbol in self.places.items():
-            given[symbol] = sizes[place]
-        if any(given[symbol] != sizes[place] for place, symbol in self.places.items()):
-            return None
-        atoms = values_of_atoms(self.symbols, given)
-        return atoms if self.guards.hold(atoms) else None
-
-
-@dataclass(slots=True)
-class Family(Generic[P]):
-    """The sizes of a call that came first, which of them other calls differ in, and the classes."""
-
-    first: Sequence[int]
-    varying: set[int] = field(default_factory=set)
-    classes: list[SizeClass[P]] = field(default_factory=list)
-    alone: int = 0
-    """How often sizes were asked for as they are."""
-    largest_alone: dict[int, float] = field(default_factory=dict)
-    """Of these, by place."""
-
-    def may_open(self, sizes: Sequence[float], places: Sequence[int]) -> bool:
-        """Whether sizes may be tried as open ones, for some places of them."""
-        if len(self.classes) >= MAX_CLASSES:
-            return False
-        largest = self.largest_alone
-        return self.alone < MAX_ALONE or any(sizes[i] >= FARTHER * largest.get(i, sizes[i]) > 0 for i in places)
-
-    def note_alone(self, sizes: Sequence[float], places: Sequence[int]) -> None:
-        """Sizes were asked for as they are."""
-        self.alone += 1
-        for i in places:
-            self.largest_alone[i] = max(sizes[i], self.largest_alone.get(i, sizes[i]))
 
 
 @dataclass(slots=True)
@@ -142,26 +76,35 @@ class _Call:
 
 class SizeClasses(Generic[P]):
     """Every family of calls of one function. `plan` makes a plan for what is known of arguments, with open sizes among
-    it; what is one of the REFUSALS, the plan for the very sizes is to tell. `whole` are the arguments that are lists of
-    which no length is open."""
+    it; what is one of the REFUSALS, the plan for the very sizes is to tell. `whole` gives the arguments that are lists
+    of which no length is open. `store` keeps families."""
 
-    def __init__(self, look: Look, whole: Collection[int] = ()) -> None:
+    def __init__(
+        self, look: Look, whole: Callable[[], Collection[int]] = tuple, store: FamilyStore | None = None
+    ) -> None:
         self._look = look
-        self._whole = whole
+        self._whole_lists = cache(whole)
+        self._store = store
+        self._missed: set[Hashable] = set()
         # Those of floats that have to be known are apart.
         self._families: dict[bool, dict[Hashable, Family[P]]] = {False: {}, True: {}}
         self._lengths: dict[Hashable, _Lengths] = {}
 
+    def _whole(self, values: Sequence[Any]) -> Collection[int]:
+        """Which of the values are lists whose length is not open."""
+        return self._whole_lists() if any(type(value) is list for value in values) else ()
+
     def clear(self) -> None:
         """Forget all."""
         self._lengths.clear()
+        self._missed.clear()
         for families in self._families.values():
             families.clear()
 
     def find(self, values: Sequence[Any], settled: bool) -> tuple[P, list[int]] | None:
         """A plan with open sizes, and what they are for these values; None where each is planned for as it is."""
         call = self._described(values, settled)
-        family = self._families[settled].get(call.key)
+        family = self._families[settled].get(call.key) or self._kept_family(call, settled)
         if family is None:
             return None
         for found in family.classes:
@@ -175,23 +118,43 @@ class SizeClasses(Generic[P]):
     ) -> tuple[P, list[int]] | None:
         """As `find`, with a new class where sizes vary that have not been open."""
         call = self._described(values, settled)
-        families = self._families[settled]
-        family = families.get(call.key)
+        family = self._families[settled].get(call.key)
         if family is None:
-            if len(families) >= MAX_FAMILIES:
-                del families[next(iter(families))]
-            family = families[call.key] = Family(call.sizes if call.lengths is None else call.lengths.first)
+            family = Family(call.sizes if call.lengths is None else call.lengths.first)
+            self._add(family, call, settled)
             if call.lengths is None:
                 return None
-        family.varying |= {i for i, (a, b) in enumerate(zip(family.first, call.sizes, strict=True)) if _differ(a, b)}
+        family.varying |= {
+            i for i, (a, b) in enumerate(zip(family.first, call.sizes, strict=True)) if sizes_differ(a, b)
+        }
         made = self._open(family, values, call, settled, plan)
         if made is None:
             if call.lengths is None or call.lengths.are_open:
                 return None
             return self.find(values, settled) or self.plan(values, settled, plan)
         family.classes.insert(0, made)
+        if self._store is not None and call.lengths is None:
+            self._store.put((settled, call.key), family)
         atoms = made.atoms(call.sizes)
         return None if atoms is None else (made.plan, atoms)
+
+    def _add(self, family: Family[P], call: _Call, settled: bool) -> None:
+        families = self._families[settled]
+        if len(families) >= MAX_FAMILIES:
+            del families[next(iter(families))]
+        families[call.key] = family
+
+    def _kept_family(self, call: _Call, settled: bool) -> Family[P] | None:
+        """The family of a call that was kept, from now on at hand; looked for once."""
+        key = (settled, call.key)
+        if self._store is None or call.lengths is not None or key in self._missed:
+            return None
+        found = self._store.get(key)
+        if found is not None:
+            self._add(found, call, settled)
+        elif len(self._missed) < MAX_CLOSED:
+            self._missed.add(key)
+        return found
 
     def _open(
         self,
@@ -202,7 +165,7 @@ class SizeClasses(Generic[P]):
         plan: Callable[[Sequence[Any], Symbols], P],
     ) -> SizeClass[P] | None:
         sizes = call.sizes
-        varying = [place for place in sorted(family.varying) if _may_be_open(sizes[place])]
+        varying = [place for place in sorted(family.varying) if may_be_open(sizes[place])]
         if not family.may_open(sizes, varying):
             return None
         # Sizes that were equal so far are taken for one.
@@ -215,7 +178,7 @@ class SizeClasses(Generic[P]):
         opened = list(sizes)
         for place, symbol in places.items():
             opened[place] = symbols.sizes[symbol]
-        known = self._known(values, iter(opened), settled, call.lengths is not None, self._whole)
+        known = self._known(values, iter(opened), settled, call.lengths is not None, self._whole(values))
         try:
             made = plan(known, symbols)
         except REFUSALS:
@@ -235,17 +198,18 @@ class SizeClasses(Generic[P]):
         key: list[Hashable] = []
         sizes: list[Any] = []
         lengths = self._lengths_of(values, settled)
-        self._describe(values, settled, lengths is not None, key, sizes, self._whole)
+        self._describe(values, settled, lengths is not None, key, sizes, self._whole(values))
         return _Call(tuple(key), sizes, lengths)
 
     def _lengths_of(self, values: Sequence[Any], settled: bool) -> _Lengths | None:
         """What is known of the lengths of lists of such calls; None where there are none, or all were the same."""
-        lists = [value for i, value in enumerate(values) if type(value) is list and i not in self._whole]
+        whole = self._whole(values)
+        lists = [value for i, value in enumerate(values) if type(value) is list and i not in whole]
         if not any(self._likeness(value) is not None for value in lists):
             return None
         key: list[Hashable] = [settled]
         sizes: list[Any] = []
-        self._describe(values, settled, True, key, sizes, self._whole)
+        self._describe(values, settled, True, key, sizes, whole)
         counts = _counts(values)
         found = self._lengths.get(tuple(key))
         if found is None:
@@ -345,31 +309,6 @@ class SizeClasses(Generic[P]):
         return Layout(shape, seen.dtype, tuple([next(sizes) for _ in seen.strides]))
 
 
-class ClosedPlans(Generic[C]):
-    """Plans for given sizes, made from those for open ones; of too many the oldest is dropped."""
-
-    def __init__(self) -> None:
-        self._plans: dict[Hashable, C] = {}
-
-    def get(self, key: Hashable) -> C | None:
-        """What is kept for a call of this key."""
-        return self._plans.get(key)
-
-    def close(self, key: Hashable, found: tuple[Closable, list[int]] | None) -> C | None:
-        """The plan for the sizes at hand, from now on kept; None where there is none for open sizes."""
-        if found is None:
-            return None
-        if len(self._plans) >= MAX_CLOSED:
-            # Another thread may have been quicker.
-            self._plans.pop(next(iter(self._plans)), None)
-        plan, atoms = found
-        return self._plans.setdefault(key, plan.closed(atoms))
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._plans.clear()
-
-
 def _counts(values: Sequence[Any]) -> tuple[Any, ...]:
     """How long lists among values are, and those in them."""
     return tuple([(len(value), _counts(value)) for value in values if type(value) is list])
@@ -391,12 +330,3 @@ def _common(seen: SeenTensor) -> Hashable:
 def _is_asked(value: Any, settled: bool) -> bool:
     """Whether a value is a float that has to be known, and may be open."""
     return settled and isinstance(value, float) and is_unasked(value, settled=False)
-
-
-def _differ(one: float, other: float) -> bool:
-    """Whether they are not the same; zeros differ in their signs."""
-    return one != other or (not one and type(one) is float and one.hex() != float(other).hex())
-
-
-def _may_be_open(size: float) -> bool:
-    return size == size if type(size) is float else size >= LEAST

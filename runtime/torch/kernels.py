@@ -29,7 +29,8 @@ from ...lang.diagnostics import CompileError
 from ..execution.compilation import prepare_on_device
 from ..execution.differentiated import CompiledGraph, Differentiated, PatternKey
 from ..kernels.runner import given
-from ..kernels.size_classes import ClosedPlans, SeenTensor, SizeClasses
+from ..kernels.size_classes import SeenTensor, SizeClasses
+from ..kernels.size_families import ClosedPlans
 from ..values.torch_dtypes import dtypes_of_torch
 from .second_derivatives import SecondPullback
 from .sized import ClassGradient, SizedDifferentiated
@@ -162,7 +163,7 @@ class KernelPrograms:
         self, program: CompiledGraph, values: Sequence[Any], settled: bool, key: PatternKey, described: Hashable
     ) -> SizedProgram | None:
         """The program by one for a class of sizes, where there is one."""
-        classes = self._classes.setdefault(key, SizeClasses(_seen, whole_lists(program.graph)))
+        classes = self._classes.setdefault(key, SizeClasses(_seen, lambda: whole_lists(program.graph)))
         with collection_paused():
             found = classes.find(values, settled) or classes.plan(
                 values, settled, lambda known, symbols: ClassProgram(program, key, known, self._pullbacks)

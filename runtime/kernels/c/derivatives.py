@@ -5,7 +5,7 @@ It has the methods of `Differentiated` that a pullback needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -22,10 +22,11 @@ from ...execution.function_executor import FORGETTING
 from ...execution.gradients import can_have_gradient
 from ..notices import tell_unless_auto
 from .graph import TUPLES, kept_open_inputs
+from .kept.classes import SizedPlans
 from .kept.plans import KeptPlans
 from .launched import thread_count
 from .layouts import addressable, has_tuples, program_key
-from .pair import CPair, Pair, pair_data, pair_of_data
+from .pair import CPair, KeptOpenPair, KeptPair, Pair
 from .parts import KeptParts, parts_data
 from .program import IN_VAIN
 
@@ -107,6 +108,8 @@ class CDerivatives:
         self._types = [value.type for value in graph.inputs]
         self._kept = KeptPlans("pair", lambda: _text(self._callee))
         self._restored: dict[Hashable, Pair | None] = {}
+        kept = KeptPlans("classes of pairs", lambda: _text(self._callee))
+        self._sizes: SizedPlans[Pair] = SizedPlans(kept, KeptOpenPair, self._whole_lists)
 
     def pair(self, values: Sequence[Any]) -> Pair | None:
         """The pair for arguments of this kind, their tuples taken apart; None where no kernels can be had.
@@ -130,14 +133,13 @@ class CDerivatives:
         found = self._restored.get(key, _UNPLANNED)
         if found is not _UNPLANNED:
             return found
-        known = self._planner.known(values, key, settled) if "_planner" in self.__dict__ else None
-        if known is not None:
-            return known[0]
-        restored = self._restore(values, key, settled=settled)
-        if restored is not None:
-            return restored
-        known_floats = self._restore(values, (True, program_key(values, True)), settled=True) if or_settled else None
-        if isinstance(known_floats, CPair):
+        made = self._sizes.get(key)
+        if made is None and "_planner" in self.__dict__ and key in self._planner.pairs:
+            return self._planner.pairs[key]
+        made = made or self._kept_for(values, key, settled)
+        if made is not None:
+            return made
+        if or_settled and isinstance(self._kept_for(values, (True, program_key(values, True)), True), CPair):
             self._restored[key] = None
             return None
         return self._made(values, key, settled=settled)
@@ -146,12 +148,24 @@ class CDerivatives:
         made = self._planner.plan(values, key, settled)
         if isinstance(made, CPair):
             if made.keep is None:
-                made.keep = lambda pair, backward: self._kept.put(key, lambda: pair_data(pair, backward))
+                made.keep = lambda pair, backward: self._kept.put(key, lambda: pair.data(backward))
         elif made is not None and made.gradient is made.exact_gradient:
             self._kept.put(key, lambda: {"parts": parts_data(made.gradient)})
         return made
 
-    def _restore(self, values: Sequence[Any], key: Hashable, *, settled: bool) -> Pair | None:
+    def _kept_for(self, values: Sequence[Any], key: Hashable, settled: bool) -> Pair | None:
+        """The pair that was planned for a class of such values, or kept for such values; None where there is none."""
+        found = self._sizes.find(values, key, settled) or self._restore(values, key, settled)
+        if isinstance(found, KeptPair) and found.plan is None:
+            found.plan = lambda: self._planned_pair(values, key, settled)
+        return found
+
+    def _planned_pair(self, values: Sequence[Any], key: Hashable, settled: bool) -> CPair:
+        made = self._planner.exact(values, key, settled)
+        assert isinstance(made, CPair)
+        return made
+
+    def _restore(self, values: Sequence[Any], key: Hashable, settled: bool) -> Pair | None:
         """The pair that was kept for such values; None where there is none."""
         data = self._kept.get(key)
         if data is None:
@@ -162,21 +176,17 @@ class CDerivatives:
             assert made is not None
             return made
 
-        def plan_straight() -> CPair:
-            made = plan()
-            assert isinstance(made, CPair)
-            return made
-
-        found: Pair | None
-        if "parts" in data:
-            found = KeptParts(data["parts"], plan)
-        else:
-            found = pair_of_data(data, plan_straight, settled=settled)
+        found = KeptParts(data["parts"], plan) if "parts" in data else KeptOpenPair(data).closed(())
         if found is not None:
             if len(self._restored) >= MAX_SHAPES:
                 self._restored.pop(next(iter(self._restored)), None)
             self._restored[key] = found
         return found
+
+    def _whole_lists(self) -> Collection[int]:
+        from ....compiler.shapes.open_lists import whole_lists
+
+        return whole_lists(self._planner.graph)
 
     @cached_property
     def _open(self) -> frozenset[int]:
@@ -187,7 +197,7 @@ class CDerivatives:
     def _planner(self) -> PairPlanner:
         from .pair_planning import PairPlanner
 
-        return PairPlanner(self._callee)
+        return PairPlanner(self._callee, self._sizes)
 
 
 def _text(callee: Callee) -> str:

@@ -19,20 +19,21 @@ from ...execution.differentiated import Differentiated
 from ...failures.failure import RuntimeFailure
 from .derivatives import CDifferentiated
 from .graph import CGraph, CGroup
+from .kept.classes import SizedPlans
 from .kept.plans import KeptPlans
 from .launched import thread_count
 from .layouts import addressable
 from .pair import CPair, Pair
 from .planned import PlannedProgram
-from .planning import GraphPlanner
-from .program import IN_VAIN
+from .planning import CPlan, GraphPlanner
+from .program import IN_VAIN, CProgram
 
 
 class DonatingPlanner(GraphPlanner):
     """The plans of a graph whose result number `donated[i]` lies where its input i did."""
 
-    def __init__(self, graph: Graph, donated: Mapping[int, int]) -> None:
-        super().__init__(graph, CGroup)
+    def __init__(self, graph: Graph, sizes: SizedPlans[CProgram | CPlan], donated: Mapping[int, int]) -> None:
+        super().__init__(graph, CGroup, sizes)
         self._donated = donated
 
     def _made(self, graph: Graph, given: Sequence[Any], symbols: Symbols | None = None) -> PlannedProgram:
@@ -52,13 +53,15 @@ class DonatingCGraph(CGraph):
     """A graph whose result number `donated[i]` lies where its input i did. Nothing of it is kept."""
 
     def __init__(self, graph: Graph, donated: Mapping[int, int]) -> None:
-        super().__init__(graph)
-        self._kept = KeptPlans("", str, keeps=False)
         self._donated = donated
+        super().__init__(graph)
+
+    def _keeper(self, what: str = "") -> KeptPlans:
+        return KeptPlans("", str, keeps=False)
 
     @cached_property
     def _planner(self) -> GraphPlanner:
-        return DonatingPlanner(self._graph, self._donated)
+        return DonatingPlanner(self._graph, self._sizes, self._donated)
 
     def _in_vain(self, error: Exception) -> NoReturn:
         raise spoilt(self._graph) from error

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from ....compiler.autodiff.flatten import flatten_signature, leaves, rebuilt
 from ....compiler.fusion.unasked import open_seeds
 from ....compiler.ir.graph import Graph
+from ....compiler.types.open_sizes import Symbols
 from ....compiler.types.types import INT, TupleType, Type, is_tensor
 from ...execution.executor import may_run_again
 from ...execution.function_executor import FORGETTING
@@ -22,9 +23,10 @@ from ...plans.interpreter import run_plan
 from ...plans.plan import ExecutionPlan
 from ..groups import MAX_PROGRAMS
 from ..notices import tell_unless_auto
+from .kept.classes import KeepablePlan, SizedPlans
 from .kept.graphs import graph_data, graph_from_data, types_of
-from .kept.plans import JsonValue, KeptPlans, Unkept
-from .kept.programs import program_data, program_from_data
+from .kept.plans import JsonValue, KeptPlans
+from .kept.programs import NO_SYMBOLS, KeptOpenProgram
 from .launched import thread_count
 from .layouts import addressable, has_tuples, program_key
 from .memory.listed import ArrayList, GroupByOps, RecordedGroup, list_of_program
@@ -62,6 +64,9 @@ class CGraph:
         self._lists: WeakKeyDictionary[CProgram, ArrayList] = WeakKeyDictionary()
         self._met: dict[Hashable, int] = {}
         self._kept = self._keeper()
+        self._sizes: SizedPlans[CProgram | CPlan] = SizedPlans(
+            self._keeper(" classes"), self._open_plan_of, self._whole_lists
+        )
         _GRAPHS.add(self)
 
     @property
@@ -69,9 +74,9 @@ class CGraph:
         """The graph as it came."""
         return self._source
 
-    def _keeper(self) -> KeptPlans:
-        """What keeps programs from one process to the next."""
-        kind = f"{self._kind} {self._prepare.__name__}"
+    def _keeper(self, what: str = "") -> KeptPlans:
+        """What keeps programs from one process to the next, or `what` else."""
+        kind = f"{self._kind} {self._prepare.__name__}{what}"
         return KeptPlans(kind, lambda: self._text)
 
     @property
@@ -82,6 +87,7 @@ class CGraph:
     def forget(self) -> None:
         """Drop what was planned."""
         self._restored.clear()
+        self._sizes.clear()
         self._met.clear()
         for name in ("_planner", "_graph"):
             self.__dict__.pop(name, None)
@@ -210,29 +216,42 @@ class CGraph:
         found = self._restored.get(key, _UNPLANNED)
         if found is not _UNPLANNED:
             return found
-        known = self._planner.known(values, key, settled) if "_planner" in self.__dict__ else None
-        if known is not None:
-            return known[0]
-        restored = self._restore(key)
-        if restored is not None:
-            return restored
-        if or_settled and self._restore((True, program_key(values, True))) is not None:
+        made = self._sizes.get(key)
+        if made is None and "_planner" in self.__dict__ and key in self._planner.programs:
+            return self._planner.programs[key]
+        made = made or self._kept_for(values, key, settled)
+        if made is not None:
+            return made
+        if or_settled and self._kept_for(values, (True, program_key(values, True)), True) is not None:
             self._restored[key] = None
             return None
         made = self._planner.plan(values, key, settled)
-        if made is not None:
-            self._kept.put(key, lambda: program_data(made) if isinstance(made, CProgram) else _plan_data(made))
+        if isinstance(made, KeepablePlan):
+            self._kept.put(key, made.data)
         return made
+
+    def _kept_for(self, values: Sequence[Any], key: Hashable, settled: bool) -> CProgram | CPlan | None:
+        """What was planned for a class of such values, or kept for such values; None where there is nothing."""
+        return self._sizes.find(values, key, settled) or self._restore(key)
 
     def _restore(self, key: Hashable) -> CProgram | CPlan | None:
         """What was kept for such values; None where there is nothing."""
         data = self._kept.get(key)
-        found = None if data is None else _plan_of(data, self._open) if "groups" in data else program_from_data(data)
+        found = None if data is None else self._open_plan_of(data, NO_SYMBOLS).closed(())
         if found is not None:
             if len(self._restored) >= MAX_PROGRAMS:
                 self._restored.pop(next(iter(self._restored)), None)
             self._restored[key] = found
         return found
+
+    def _open_plan_of(self, data: JsonValue, symbols: Symbols) -> KeptOpenProgram | CPlan:
+        """What was kept, its open sizes those of `symbols`."""
+        return _plan_of(data, self._open) if "groups" in data else KeptOpenProgram(data, symbols)
+
+    def _whole_lists(self) -> Collection[int]:
+        from ....compiler.shapes.open_lists import whole_lists
+
+        return whole_lists(self._graph)
 
     # --- what is planned ---
 
@@ -252,7 +271,7 @@ class CGraph:
     def _planner(self) -> GraphPlanner:
         from .planning import GraphPlanner
 
-        return GraphPlanner(self._graph, CGroup)
+        return GraphPlanner(self._graph, CGroup, self._sizes)
 
 
 class CGroup(CGraph):
@@ -310,7 +329,7 @@ class CGroup(CGraph):
     def _planner(self) -> GraphPlanner:
         from .planning import StraightPlanner
 
-        return StraightPlanner(self._graph, CGroup)
+        return StraightPlanner(self._graph, CGroup, self._sizes)
 
 
 class KeptGraph(CGraph):
@@ -340,12 +359,6 @@ def kept_graph_data(graph: Graph) -> JsonValue:
         "inputs": [str(value.type) for value in graph.inputs],
         "outputs": [str(value.type) for value in graph.outputs],
     }
-
-
-def _plan_data(plan: CPlan) -> JsonValue:
-    if plan.graph is None:
-        raise Unkept
-    return {"groups": graph_data(plan.graph)}
 
 
 def _plan_of(data: JsonValue, own: Collection[int]) -> CPlan:

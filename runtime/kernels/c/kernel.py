@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ....compiler.codegen.c.module import CFunction, emit_c, emit_function, program_count
 from ....compiler.kernel_ir.kernel import Kernel
 from ....compiler.kernel_ir.passed_sizes import passed_sizes
 from ....compiler.types.dtypes import Number as Literal
-from ....compiler.types.open_sizes import closed
 from ....lang.light_dataclasses import dataclass
 from .launched import LaunchedKernels, Launches
-from .library import load_libraries, load_library
-
-SERIAL = 1 << 15
-"""Points up to which one thread is quicker than to have others join."""
-PIECE = 1 << 14
-"""Points that a thread takes at once at least."""
+from .library import Library, load_libraries, load_library
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,32 +66,23 @@ class Kernels(LaunchedKernels):
     """The kernels of a module, built; `atoms` are values for what is open in it. Raises: KernelFailure."""
 
     def __init__(self, module: CModule, atoms: Sequence[int] = ()) -> None:
-        library = load_library(module.text, [function.name for function in module.functions])
-        super().__init__(library, _launches(module, atoms))
+        library, launches = built_module(module)
+        super().__init__(library, launches.closed(atoms))
         self.module = module
 
 
-def _launches(module: CModule, atoms: Sequence[int]) -> Launches:
-    buffers = sizes = numbers = 0
-    passed: list[int] = []
+def built_module(module: CModule) -> tuple[Library, Launches]:
+    """The library of a module, and what its kernels are launched with. Raises: KernelFailure."""
+    names = tuple([function.name for function in module.functions])
+    buffers = numbers = 0
+    passed: list[Any] = []
     fields: list[tuple[int, ...]] = []
-    for kernel, function, programs, own_sizes in zip(
+    for kernel, function, programs, sizes in zip(
         module.kernels, module.functions, module.programs, module.sizes, strict=True
     ):
-        programs, points = closed(programs, atoms), closed(function.points, atoms)
-        grain = _grain(programs, points)
-        fields.append((buffers, sizes, numbers, programs, grain, closed(function.scratch, atoms)))
-        passed += closed(own_sizes, atoms)
+        fields.append((buffers, len(passed), numbers, programs, function.points, function.scratch))
+        passed += sizes
         buffers += len(kernel.buffers)
-        sizes = len(passed)
         numbers += len(kernel.parameters)
-    names = tuple([function.name for function in module.functions])
     integers = tuple([not p.dtype.is_floating for kernel in module.kernels for p in kernel.parameters])
-    return Launches(names, tuple(fields), tuple(passed), integers, buffers)
-
-
-def _grain(programs: int, points: int) -> int:
-    """Programs that a thread takes at once; all of them where one thread is to run them."""
-    if programs * points <= SERIAL:
-        return max(programs, 1)
-    return max(-(-PIECE // max(points, 1)), programs // 64, 1)
+    return load_library(module.text, names), Launches(names, tuple(fields), tuple(passed), integers, buffers)

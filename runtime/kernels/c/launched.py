@@ -11,12 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from ....compiler.types.open_sizes import closed
 from ....lang.light_dataclasses import dataclass
 from ...settings.modes import NUM_THREADS
 from .compiler import processors
 from .launcher import Launch, NumberSlot, launcher
 from .library import Library
 from .team import join_team
+
+SERIAL = 1 << 15
+"""Points up to which one thread is quicker than to have others join."""
+PIECE = 1 << 14
+"""Points that a thread takes at once at least."""
 
 
 class OutOfRange(Exception):
@@ -30,10 +36,11 @@ IN_VAIN = (OutOfRange, MemoryError)
 
 @dataclass(frozen=True, slots=True)
 class Launches:
-    """What some kernels of one library are launched with, numbers all of it.
+    """What some kernels of one library are launched with, numbers all of it, or open sizes.
 
-    `fields` has for each kernel what follows its function in `gs_launch`, `sizes` what is passed of sizes, `integers`
-    which parameters are such, `buffers` how many buffers all of them have.
+    `fields` has for each kernel the buffers, sizes and numbers before its own, how many programs it has, of how many
+    points each, and bytes of scratch; `sizes` has what is passed of sizes, `integers` which parameters are such,
+    `buffers` how many buffers all of them have.
     """
 
     functions: tuple[str, ...]
@@ -41,6 +48,11 @@ class Launches:
     sizes: tuple[int, ...]
     integers: tuple[bool, ...]
     buffers: int
+
+    def closed(self, atoms: Sequence[int]) -> Launches:
+        """With values for what is open."""
+        fields, sizes = closed(self.fields, atoms), closed(self.sizes, atoms)
+        return Launches(self.functions, fields, sizes, self.integers, self.buffers)
 
 
 class LaunchedKernels:
@@ -56,7 +68,8 @@ class LaunchedKernels:
         self.launches = (Launch * len(plan.functions))()
         for launch, function, fields in zip(self.launches, plan.functions, plan.fields, strict=True):
             launch.function = library.address(function)
-            launch.buffers, launch.sizes, launch.numbers, launch.programs, launch.grain, launch.scratch = fields
+            launch.buffers, launch.sizes, launch.numbers, launch.programs, points, launch.scratch = fields
+            launch.grain = _grain(launch.programs, points)
         self.sizes = (ctypes.c_int64 * max(len(plan.sizes), 1))(*plan.sizes)
         self.integers = plan.integers
         self.shares = any(launch.programs > launch.grain for launch in self.launches)
@@ -82,6 +95,13 @@ class LaunchedKernels:
             raise MemoryError("no memory for what kernels need besides their arguments")
         if failed:
             raise OutOfRange
+
+
+def _grain(programs: int, points: int) -> int:
+    """Programs that a thread takes at once; all of them where one thread is to run them."""
+    if programs * points <= SERIAL:
+        return max(programs, 1)
+    return max(-(-PIECE // max(points, 1)), programs // 64, 1)
 
 
 def _offset_of_data() -> int:

@@ -12,9 +12,12 @@ import numpy as np
 from ....compiler.autodiff.gradient import GradientPlaces
 from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.types.dtypes import BY_NAME
+from ....compiler.types.open_sizes import Symbols, closed
 from ....lang.collection import collection_paused
 from .entry import KNOWN, entry_of, types, widths_of
-from .kept.programs import program_data, program_from_data
+from .kept.open_programs import OpenProgram
+from .kept.plans import JsonValue, Unkept
+from .kept.programs import NO_SYMBOLS, KeptOpenProgram, program_data, sizes_data, sizes_from_data
 from .layouts import program_key
 from .program import CProgram, Slot
 
@@ -90,6 +93,10 @@ class CPair:
         """The gradient for the sizes at hand, to be run by ops."""
         return self.planned.exact_gradient
 
+    def data(self, backward: CProgram) -> JsonValue:
+        """What keeps it, with its backward for the usual gradients. Raises: Unkept, as of one that a class keeps."""
+        raise Unkept
+
     def usual_seeds(self) -> list[Any]:
         """Arrays like those that gradients of the outputs usually are; None for an output that has no gradient."""
         raise NotImplementedError
@@ -127,15 +134,15 @@ class RestoredPlaces:
 
 
 class KeptPair(CPair):
-    """A pair that was kept: planned, by `plan`, only where gradients are not as usual, or something is to be told."""
+    """A pair that was kept, for sizes at which open ones have the values of `atoms`: planned, by `plan`, only where
+    gradients are not as usual, or something is to be told."""
 
-    def __init__(
-        self, data: dict[str, Any], programs: tuple[CProgram, CProgram], plan: Callable[[], CPair], *, settled: bool
-    ) -> None:
-        super().__init__(RestoredPlaces(data), data["result_widths"], settled=settled)
+    def __init__(self, kept: KeptOpenPair, programs: tuple[CProgram, CProgram], atoms: Sequence[int]) -> None:
+        data = kept.data()
+        super().__init__(RestoredPlaces(data), data["result_widths"], settled=data["settled"])
         self._forward, backward = programs
-        self._seeds = data["seeds"]
-        self._plan = plan
+        self._seeds = closed(kept.seeds, atoms)
+        self.plan: Callable[[], CPair] | None = None
         self._backward[program_key(self.usual_seeds(), True)] = backward
 
     @property
@@ -144,19 +151,42 @@ class KeptPair(CPair):
 
     @cached_property
     def planned(self) -> CPair:
-        return self._plan().planned
+        assert self.plan is not None
+        return self.plan().planned
 
     def usual_seeds(self) -> list[Any]:
         return [seed and np.empty(seed[0], numpy_dtype(BY_NAME[seed[1]])) for seed in self._seeds]
 
 
-def pair_data(pair: CPair, backward: CProgram) -> Any:
-    """A pair as plain data, with its backward for the usual gradients. Raises: Unkept."""
+class KeptOpenPair:
+    """A pair for open sizes as it was kept, or for given ones, of which none is open."""
+
+    def __init__(self, data: JsonValue, symbols: Symbols = NO_SYMBOLS) -> None:
+        self._data = data
+        self.seeds = [seed and (sizes_from_data(seed[0], symbols), seed[1]) for seed in data["seeds"]]
+        self._programs = [KeptOpenProgram(data[name], symbols) for name in ("forward", "backward")]
+
+    def closed(self, atoms: Sequence[int]) -> KeptPair | None:
+        """The pair for given sizes; None where it is gone."""
+        forward, backward = [program.closed(atoms) for program in self._programs]
+        return None if forward is None or backward is None else KeptPair(self, (forward, backward), atoms)
+
+    def data(self) -> JsonValue:
+        """What keeps it."""
+        return self._data
+
+
+def pair_data(
+    pair: CPair, forward: OpenProgram, backward: OpenProgram, seeds: Sequence[tuple[Sequence[int], str] | None]
+) -> JsonValue:
+    """A pair as plain data, with its backward for the usual gradients, of which `seeds` has shape and dtype. Raises:
+    Unkept."""
     return {
         **places_data(pair.places),
         "result_widths": [list(widths) for widths in pair.widths],
-        "seeds": [None if seed is None else [list(seed.shape), seed.dtype.name] for seed in pair.usual_seeds()],
-        "forward": program_data(pair.forward),
+        "settled": pair.settled,
+        "seeds": [seed and [sizes_data(seed[0]), seed[1]] for seed in seeds],
+        "forward": program_data(forward),
         "backward": program_data(backward),
     }
 
@@ -170,14 +200,6 @@ def places_data(places: GradientPlaces) -> Any:
         "captured_inputs": list(places.captured_inputs),
         "captured_outputs": list(places.captured_outputs),
     }
-
-
-def pair_of_data(data: Any, plan: Callable[[], CPair], *, settled: bool) -> KeptPair | None:
-    """The pair that was made data; None where a library of it is gone."""
-    forward, backward = program_from_data(data["forward"]), program_from_data(data["backward"])
-    if forward is None or backward is None:
-        return None
-    return KeptPair(data, (forward, backward), plan, settled=settled)
 
 
 def widths_of_graphs(f: Graph, df: Graph) -> list[list[int | None]]:

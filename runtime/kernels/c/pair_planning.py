@@ -12,7 +12,6 @@ from ....compiler.fusion.fuse import Unfusable, pair_gradient, planned_pair
 from ....compiler.fusion.refusals import Unsettled
 from ....compiler.ir.graph import Callee
 from ....compiler.scheduling.cpu import split_for_cpu
-from ....compiler.shapes.open_lists import whole_lists
 from ....compiler.shapes.propagate import ShapeError
 from ....compiler.specialize.optionals import specialize_optionals
 from ....compiler.types.open_sizes import Symbols
@@ -20,47 +19,44 @@ from ....lang.collection import collection_paused
 from ...execution.compilation import prepare_on_device
 from ...execution.gradients import can_have_gradient
 from ..notices import tell_unless_auto
-from ..size_classes import ClosedPlans, SizeClasses
 from .compiler import has_compiler
-from .layouts import layout_of, seen_array
+from .kept.classes import SizedPlans
+from .layouts import layout_of
 from .loading import loaded
 from .pair import PLANNING, Pair
-from .pairs import ClosedPair, ClosedParts, CParts, OpenPair, OpenParts, built_pair
+from .pairs import CParts, OpenPair, OpenParts, built_pair
 
 MAX_SHAPES = 64
 """Of one function; beyond, the one that came first is forgotten."""
 
 
 class PairPlanner:
-    """Every pair of a function planned so far."""
+    """Every pair of a function planned so far: `pairs` are those for given sizes, None of what has no kernels; `sizes`
+    has those for classes."""
 
-    def __init__(self, callee: Callee) -> None:
+    def __init__(self, callee: Callee, sizes: SizedPlans[Pair]) -> None:
         graph = differentiable_graph(callee).copy()
         prepare_on_device(graph)
         self.graph = flatten_signature(graph)
-        self._pairs: dict[Hashable, Pair | None] = {}
-        self._closed: ClosedPlans[ClosedPair | ClosedParts] = ClosedPlans()
-        self._classes: SizeClasses[OpenPair | OpenParts] = SizeClasses(seen_array, whole_lists(self.graph))
-
-    def known(self, values: Sequence[Any], key: Hashable, settled: bool) -> tuple[Pair | None] | None:
-        """What is planned for such values, which may be that there is nothing; None where nothing was planned."""
-        found = self._closed.get(key)
-        if found is None and key in self._pairs:
-            return (self._pairs[key],)
-        found = found or self._closed.close(key, self._classes.find(values, settled))
-        return None if found is None else (found,)
+        self.pairs: dict[Hashable, Pair | None] = {}
+        self._sizes = sizes
 
     def plan(self, values: Sequence[Any], key: Hashable, settled: bool) -> Pair | None:
         """The pair for such values, planned where none is yet; None where no kernels can be had."""
         with PLANNING, collection_paused():
-            if key in self._pairs:
-                return self._pairs[key]
-            found = self._closed.close(key, self._classes.plan(values, settled, self._open_pair(values, settled)))
-            if found is not None:
-                return found
-            if len(self._pairs) >= MAX_SHAPES:
-                del self._pairs[next(iter(self._pairs))]
-            return self._pairs.setdefault(key, self._made(values, settled))
+            if key in self.pairs:
+                return self.pairs[key]
+            found = self._sizes.plan(values, key, settled, self._open_pair(values, settled))
+            return self.exact(values, key, settled) if found is None else found
+
+    def exact(self, values: Sequence[Any], key: Hashable, settled: bool) -> Pair | None:
+        """The pair for these very sizes, of no class."""
+        with PLANNING, collection_paused():
+            if key not in self.pairs:
+                if len(self.pairs) >= MAX_SHAPES:
+                    del self.pairs[next(iter(self.pairs))]
+                self.pairs[key] = self._made(values, settled)
+            return self.pairs[key]
 
     def _open_pair(
         self, values: Sequence[Any], settled: bool

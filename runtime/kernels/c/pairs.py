@@ -7,7 +7,7 @@ ClosedPair, ClosedParts  which are the first two again
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -29,11 +29,12 @@ from ..failure import KernelFailure
 from ..notices import tell_unless_auto
 from ..size_classes import REFUSALS
 from .graph import CGraph
+from .kept.plans import JsonValue, Unkept
 from .layouts import layout_of, program_key
 from .loading import loaded
-from .pair import PLANNING, CPair, widths_of_graphs
+from .pair import PLANNING, CPair, pair_data, widths_of_graphs
 from .parts import PassInParts
-from .planned import PlannedProgram, built_together, written_program
+from .planned import PlannedProgram, atoms_at_hand, built_together, written_program
 from .program import CProgram
 
 MAX_KINDS = 16
@@ -44,7 +45,7 @@ class PlannedPair(CPair):
     """Both passes as straight lines, planned in this process."""
 
     def __init__(
-        self, pair: FusedPair, forward: PlannedProgram, usual: PlannedProgram | None = None, *, settled: bool
+        self, pair: FusedPair, forward: CProgram, usual: PlannedProgram | None = None, *, settled: bool
     ) -> None:
         gradient = pair.gradient
         super().__init__(gradient, widths_of_graphs(gradient.f, gradient.df), settled=settled)
@@ -75,6 +76,11 @@ class PlannedPair(CPair):
     def _fused(self) -> FusedPair:
         """What both passes are planned from, for the sizes at hand."""
         return self._exact_pair
+
+    def data(self, backward: CProgram) -> JsonValue:
+        if not isinstance(self._forward, PlannedProgram) or not isinstance(backward, PlannedProgram):
+            raise Unkept
+        return pair_data(self, self._forward.open, backward.open, _shapes(self._fused().usual_seeds()))
 
     def donating(self, seeds: Sequence[Any], donated: Sequence[int]) -> CProgram | None:
         key = (tuple(donated), program_key(seeds, True))
@@ -121,7 +127,6 @@ class ClosedPair(PlannedPair):
 
     def __init__(self, pair: OpenPair, atoms: Sequence[int]) -> None:
         super().__init__(pair.pair, pair.forward.closed(atoms), settled=pair.settled)
-        self.keep = pair.keep
         self._open = pair
         self._atoms = atoms
 
@@ -150,7 +155,6 @@ class OpenPair:
     def __init__(self, pair: FusedPair, symbols: Symbols, *, settled: bool) -> None:
         self.pair = pair
         self.settled = settled
-        self.keep: Callable[[CPair, CProgram], None] | None = None
         self._symbols = symbols
         self._usual = pair.usual_seeds()
         forward = written_program(pair.forward, symbols)
@@ -162,6 +166,12 @@ class OpenPair:
     def closed(self, atoms: Sequence[int]) -> ClosedPair:
         """The pair for given sizes."""
         return ClosedPair(self, atoms)
+
+    def data(self) -> JsonValue:
+        """What keeps it, with its backward for the usual gradients. Raises: Unkept."""
+        (_, _, usual), *_ = self._backwards
+        pair = self.closed(atoms_at_hand(self._symbols))
+        return pair_data(pair, self.forward.open, usual.open, _shapes(self._usual))
 
     def backward(self, seeds: Sequence[Any], atoms: Sequence[int]) -> CProgram | None:
         """The program of the gradients for given sizes; None where there is none for open ones."""
@@ -233,6 +243,10 @@ class OpenParts:
         backward, self.taken_back = take_open_sizes(gradient.df)
         self.forward, self.backward = CGraph(forward), CGraph(backward)
 
+    def data(self) -> JsonValue:
+        """What keeps it. Raises: Unkept."""
+        raise Unkept
+
     def closed(self, atoms: Sequence[int]) -> ClosedParts:
         """For given sizes."""
         return ClosedParts(self, atoms)
@@ -254,6 +268,14 @@ class ClosedParts(CParts):
     @property
     def exact_gradient(self) -> Gradient:
         return self._exact
+
+
+def _shapes(layouts: Sequence[Any]) -> list[tuple[tuple[int, ...], str] | None]:
+    """Shape and dtype of what `_like` gives for each layout."""
+    return [
+        (layout.shape, layout.dtype.name) if isinstance(layout, Layout) and layout.dtype.is_floating else None
+        for layout in layouts
+    ]
 
 
 def _like(layouts: Sequence[Any]) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 
@@ -13,11 +13,14 @@ from ....compiler.fusion.sharing import SharedKernels
 from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.registry import OPS
 from ....compiler.types.guards import values_of_atoms
-from ....compiler.types.open_sizes import Symbols, at_hand, closed, is_open
+from ....compiler.types.open_sizes import Symbols, at_hand, is_open
 from ....lang.light_dataclasses import dataclass
 from ...failures.failed_node import failure_at
-from .kernel import CModule, Kernels, build_modules, module_of
-from .program import Act, CProgram, Extern, Slot, Stretch
+from .kept.open_programs import OpenExtern, OpenProgram, OpenStretch
+from .kept.plans import JsonValue
+from .kept.programs import program_data
+from .kernel import CModule, build_modules, built_module, module_of
+from .program import CProgram, Extern, Slot
 
 _SHARED = SharedKernels()
 _SHARING = Lock()
@@ -59,54 +62,61 @@ class PlannedProgram(CProgram):
     def __init__(self, program: Program | WrittenProgram, symbols: Symbols | None = None) -> None:
         written = program if isinstance(program, WrittenProgram) else written_program(program, symbols)
         build_modules(written.built)
-        program, parts = written.program, written.parts
+        self.open = _Placing(written.program).program(written)
+        super().__init__(*self.open.parts(atoms_at_hand(symbols) if symbols else []))
+
+    def closed(self, atoms: Sequence[int]) -> CProgram:
+        """The program for sizes at which atoms have these values."""
+        return self.open.closed(atoms)
+
+    def data(self) -> JsonValue:
+        """What keeps it. Raises: Unkept."""
+        return program_data(self.open)
+
+
+def atoms_at_hand(symbols: Symbols) -> list[int]:
+    """The values of all atoms for the sizes by which questions are answered."""
+    return values_of_atoms(symbols, [at_hand(size) for size in symbols.sizes])
+
+
+class _Placing:
+    """A slot for each value of a program: constants first, then inputs, then what steps make."""
+
+    def __init__(self, program: Program) -> None:
         names = [*program.constants, *program.input_names]
         names += [name for step in program.steps for name in step.written]
-        self.program = program
+        self._program = program
         self._slot = {name: number for number, name in enumerate(dict.fromkeys(names))}
-        free = program.last_uses(parts)
-        made: set[str] = set()
-        self._open = [
-            self._stretch(_kernels(steps), module, made) if module is not None else self._extern(steps[0])
-            for steps, module in zip(parts, written.modules, strict=True)
+        self._made: set[str] = set()
+
+    def program(self, written: WrittenProgram) -> OpenProgram:
+        program = self._program
+        steps = [
+            self._stretch(_kernels(steps), module) if module is not None else self._extern(steps[0])
+            for steps, module in zip(written.parts, written.modules, strict=True)
         ]
-        self._free = [[self._slot[name] for name in names] for names in free]
-        atoms = values_of_atoms(symbols, [at_hand(size) for size in symbols.sizes]) if symbols else []
-        constants, inputs = list(program.constants.values()), program.input_names
-        super().__init__(
+        free = [[self._slot[name] for name in names] for names in program.last_uses(written.parts)]
+        constants = list(program.constants.values())
+        return OpenProgram(
             constants,
             [len(given) if isinstance(given, tuple) else None for given in program.inputs],
-            len(self._slot) - len(constants) - len(inputs),
-            self._closed_steps(atoms),
-            [self._placed(closed(output, atoms)) for output in program.outputs],
-            [self._layout(output, atoms) for output in program.outputs],
+            len(self._slot) - len(constants) - len(program.input_names),
+            [*zip(steps, free, strict=True)],
+            [self._placed(output) for output in program.outputs],
+            [self._layout(output) for output in program.outputs],
         )
 
-    def closed(self, atoms: Sequence[int]) -> PlannedProgram:
-        """The program for sizes at which atoms have these values. What has none of them in it is that of all."""
-        found = PlannedProgram.__new__(PlannedProgram)
-        found.__dict__.update(self.__dict__, steps=self._closed_steps(atoms))
-        found.layouts = [self._layout(output, atoms) for output in self.program.outputs]
-        if is_open(self.program.outputs):
-            found.returns([self._placed(closed(output, atoms)) for output in self.program.outputs])
-        return found
-
-    def _closed_steps(self, atoms: Sequence[int]) -> list[tuple[Act, Sequence[int]]]:
-        return [(step.closed(atoms), free) for step, free in zip(self._open, self._free, strict=True)]
-
-    def _layout(self, output: Passed, atoms: Sequence[int]) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
-        layout = self.program.layouts.get(output.name) if isinstance(output, Ref) else None
-        return None if layout is None else (tuple(closed(layout.shape, atoms)), numpy_dtype(layout.dtype))
+    def _layout(self, output: Passed) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+        layout = self._program.layouts.get(output.name) if isinstance(output, Ref) else None
+        return None if layout is None else (layout.shape, numpy_dtype(layout.dtype))
 
     def _placed(self, argument: Passed) -> Any:
         if isinstance(argument, Ref):
             return Slot(self._slot[argument.name])
         return type(argument)([*map(self._placed, argument)]) if isinstance(argument, list | tuple) else argument
 
-    # --- steps ---
-
-    def _stretch(self, steps: Sequence[KernelStep], module: CModule, before: set[str]) -> OpenStretch:
-        """Those of kernels, which make what they have not been given and no step `before` has made."""
+    def _stretch(self, steps: Sequence[KernelStep], module: CModule) -> OpenStretch:
+        """Those of kernels, which make what they have not been given and no step before has made."""
         buffers = [self._slot[step.arguments[b.name]] for step in steps for b in step.kernel.buffers]
         numbers = [self._slot[step.arguments[p.name]] for step in steps for p in step.kernel.parameters]
         made: list[tuple[int, tuple[int, ...], Any]] = []
@@ -114,64 +124,29 @@ class PlannedProgram(CProgram):
         for step in steps:
             for buffer in step.kernel.outputs:
                 name = step.arguments[buffer.name]
-                if name in before:
+                if name in self._made:
                     continue
-                before.add(name)
+                self._made.add(name)
                 if buffer.place_of:
                     moved.append((self._slot[name], self._slot[step.arguments[buffer.place_of]], buffer.shape))
                 else:
                     made.append((self._slot[name], buffer.shape, numpy_dtype(buffer.dtype)))
-        return OpenStretch(module, made, moved, buffers, numbers)
+        return OpenStretch(*built_module(module), made, moved, buffers, numbers)
 
     def _extern(self, step: KernelStep | ExternStep) -> OpenExtern | Extern:
         assert isinstance(step, ExternStep)
-        tensors = [self.program.layouts.get(name) is not None for name in step.results]
-        arguments, results = [*map(self._placed, step.arguments)], [self._slot[name] for name in step.results]
-        found = OpenExtern(step, self.program.title, arguments, results, tensors)
-        return found if is_open(arguments) else found.closed(())
-
-
-@dataclass(frozen=True, slots=True)
-class OpenStretch:
-    """A Stretch whose sizes may be open."""
-
-    module: CModule
-    made: Sequence[tuple[int, tuple[int, ...], np.dtype[Any]]]
-    moved: Sequence[tuple[int, int, tuple[int, ...]]]
-    buffers: Sequence[int]
-    numbers: Sequence[int]
-
-    def closed(self, atoms: Sequence[int]) -> Stretch:
-        """With values for what is open."""
-        made = [(number, closed(shape, atoms), dtype) for number, shape, dtype in self.made]
-        return Stretch(Kernels(self.module, atoms), made, closed(self.moved, atoms), self.buffers, self.numbers)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenExtern:
-    """An Extern among whose arguments some sizes are open."""
-
-    step: ExternStep
-    title: str
-    arguments: Sequence[Any]
-    results: Sequence[int]
-    tensors: Sequence[bool]
-
-    def closed(self, atoms: Sequence[int]) -> Extern:
-        """With values for what is open."""
-        node = self.step.node
+        node, title = step.node, self._program.title
         op = OPS.of(node.schema)
         assert op is not None
-        is_single = len(node.outputs) == 1 and len(self.results) == 1
-        arguments = closed(list(self.arguments), atoms)
-        is_view = self.step.is_view
-        return Extern(
-            op, arguments, self.results, self.tensors, is_view=is_view, is_single=is_single, failed=self._failed
-        )
+        tensors = [self._program.layouts.get(name) is not None for name in step.results]
+        arguments, results = [*map(self._placed, step.arguments)], [self._slot[name] for name in step.results]
+        is_single = len(node.outputs) == 1 and len(results) == 1
 
-    @property
-    def _failed(self) -> Callable[[Sequence[Any], Exception], Exception]:
-        return lambda arguments, error: failure_at(self.step.node, arguments, error, self.title, ())
+        def failed(arguments: Sequence[Any], error: Exception) -> Exception:
+            return failure_at(node, arguments, error, title, ())
+
+        found = OpenExtern(op, arguments, results, tensors, step.is_view, is_single, failed)
+        return found if is_open(arguments) else found.closed(())
 
 
 def _kernels(steps: Sequence[KernelStep | ExternStep]) -> list[KernelStep]:

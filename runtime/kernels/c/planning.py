@@ -16,52 +16,48 @@ from ....compiler.fusion.refusals import Unsettled
 from ....compiler.fusion.seeds import open_inputs
 from ....compiler.ir.graph import Graph
 from ....compiler.scheduling.cpu import split_for_cpu
-from ....compiler.shapes.open_lists import whole_lists
 from ....compiler.specialize.optionals import specialize_optionals
-from ....compiler.types.open_sizes import Symbols, closed
+from ....compiler.types.open_sizes import Symbols, closed, is_open
 from ....lang.collection import collection_paused
 from ....lang.light_dataclasses import replace
 from ..groups import MAX_SHAPES, TOO_MANY_SHAPES, GroupRunner, make_room, plan_with_kernels
 from ..notices import tell_unless_auto
-from ..size_classes import ClosedPlans, SizeClasses
-from .layouts import layout_of, program_key, seen_array
+from .kept.classes import SizedPlans
+from .kept.graphs import graph_data
+from .kept.plans import JsonValue, Unkept
+from .layouts import layout_of, program_key
 from .loading import loaded
 from .memory.listed import ArrayList, kept_list
 from .planned import PlannedProgram
+from .program import CProgram
 
 _PLANNING = RLock()
 
 
 class GraphPlanner:
-    """The plans of a graph, which has no tuples left; `group` makes what runs a fusion group of it."""
+    """The plans of a graph, which has no tuples left; `group` makes what runs a fusion group of it.
 
-    def __init__(self, graph: Graph, group: GroupRunner) -> None:
+    `programs` has those for given sizes, None of what has no kernels; `sizes` those for classes.
+    """
+
+    def __init__(self, graph: Graph, group: GroupRunner, sizes: SizedPlans[CProgram | CPlan]) -> None:
         self.graph = graph
         self._group = group
-        self._programs: dict[Hashable, PlannedProgram | CPlan | None] = {}
-        self._closed: ClosedPlans[PlannedProgram | CPlan] = ClosedPlans()
-        self._classes: SizeClasses[PlannedProgram | CPlan] = SizeClasses(seen_array, whole_lists(graph))
+        self._sizes = sizes
+        self.programs: dict[Hashable, PlannedProgram | CPlan | None] = {}
         self._refusals: dict[Hashable, Exception] = {}
 
-    def known(self, values: Sequence[Any], key: Hashable, settled: bool) -> tuple[PlannedProgram | CPlan | None] | None:
-        """What is planned for such values, which may be that there is nothing; None where nothing was planned."""
-        found = self._closed.get(key)
-        if found is None and key in self._programs:
-            return (self._programs[key],)
-        found = found or self._closed.close(key, self._classes.find(values, settled))
-        return None if found is None else (found,)
-
-    def plan(self, values: Sequence[Any], key: Hashable, settled: bool) -> PlannedProgram | CPlan | None:
+    def plan(self, values: Sequence[Any], key: Hashable, settled: bool) -> CProgram | CPlan | None:
         """What runs such values, planned where nothing is yet; None where no kernels do."""
         with _PLANNING, collection_paused():
-            if key in self._programs:
-                return self._programs[key]
-            found = self._closed.close(key, self._classes.plan(values, settled, self._open_program))
+            if key in self.programs:
+                return self.programs[key]
+            found = self._sizes.plan(values, key, settled, self._open_program)
             if found is None and self._has_room():
                 absent = tuple([i for i, value in enumerate(values) if value is None])
                 given = [layout_of(value, settled) for value in values]
                 graph = specialize_optionals(self.graph, absent)
-                found = self._programs[key] = loaded(
+                found = self.programs[key] = loaded(
                     lambda: self._made(graph, given), lambda refusal: self._refusals.setdefault(key, refusal)
                 )
             return found
@@ -80,7 +76,7 @@ class GraphPlanner:
 
     def _has_room(self) -> bool:
         """Whether one more program may be kept."""
-        make_room(self._programs, self._refusals)
+        make_room(self.programs, self._refusals)
         return True
 
     def _made(self, graph: Graph, given: Sequence[Any], symbols: Symbols | None = None) -> PlannedProgram | CPlan:
@@ -100,7 +96,7 @@ class StraightPlanner(GraphPlanner):
     """The plans of a fusion group, which is a straight line or nothing."""
 
     def _has_room(self) -> bool:
-        if len(self._programs) < MAX_SHAPES:
+        if len(self.programs) < MAX_SHAPES:
             return True
         tell_unless_auto(self.graph, TOO_MANY_SHAPES)
         return False
@@ -127,6 +123,12 @@ class CPlan:
         found.plan = replace(self.plan, template=closed(self.plan.template, atoms))
         found._list = kept_list(found.plan, self._own)
         return found
+
+    def data(self) -> JsonValue:
+        """What keeps it. Raises: Unkept, for a graph of open sizes."""
+        if self.graph is None or any(is_open(constant) for constant in self.plan.template):
+            raise Unkept
+        return {"groups": graph_data(self.graph)}
 
     @property
     def listed(self) -> ArrayList | None:

@@ -317,6 +317,63 @@ def test_a_process_with_sums_of_its_own_keeps_nothing(planned: list[str], tmp_pa
     assert KeptPlans.stopped and not list(tmp_path.glob("plans/*"))
 
 
+def of_rows(unit: Any, name: str, rows: int) -> list[Any]:
+    """Results and gradients for arguments with so many rows."""
+    x = np.linspace(-2, 2, 4 * rows, dtype=np.float32).reshape(rows, 4)
+    others: dict[str, tuple[Any, ...]] = {
+        "normed": (x[0].copy(), x[1].copy()),
+        "layer": (x[:4, :2].copy(), x[0, :2].copy()),
+        "sized": (x * 2, 1),
+        "curved": (0.75,),
+    }
+    function, given = getattr(unit, name), (x, *others.get(name, ()))
+    results, pullback = gs.vjp(function, *given)
+    found = arrays(results)
+    seeds = [np.array(result, order="C") for result in found]
+    return [*arrays(function(*given)), *found, *arrays(pullback(*seeds))]
+
+
+@pytest.mark.parametrize("name", ["swish", "normed", "layer", "sized", "table", "curved", "own", "calls", "loss"])
+def test_what_was_planned_for_a_class_of_sizes_is_kept_for_all_of_it(name: str, planned: list[str]) -> None:
+    first = gs.CompilationUnit(SOURCE)
+    wanted = {rows: of_rows(first, name, rows) for rows in (64, 96, 160, 100)}
+    assert planned
+    planned.clear()
+    for order in ((160, 100, 64), (100, 160, 96)):
+        again = gs.CompilationUnit(SOURCE)
+        assert all(same(of_rows(again, name, rows), wanted[rows]) for rows in order)
+    assert not planned
+
+
+def test_sizes_of_no_class_that_was_kept_are_planned_and_kept_beside_it(planned: list[str]) -> None:
+    first = gs.CompilationUnit(SOURCE)
+    for rows in (64, 96):
+        of_rows(first, "normed", rows)
+    other = gs.CompilationUnit(SOURCE)
+    wanted = {rows: of_rows(other, "normed", rows) for rows in (100, 200_000, 200_064)}
+    planned.clear()
+    again = gs.CompilationUnit(SOURCE)
+    assert all(same(of_rows(again, "normed", rows), wanted[rows]) for rows in wanted)
+    assert not planned
+
+
+def test_gradients_of_another_kind_are_planned_for_sizes_of_a_class_that_was_kept(planned: list[str]) -> None:
+    first = gs.CompilationUnit(SOURCE)
+    for rows in (64, 96):
+        of_rows(first, "normed", rows)
+    planned.clear()
+    x = np.linspace(-2, 2, 512, dtype=np.float32).reshape(128, 4)
+    turned = np.asfortranarray(x)
+    _, pullback = gs.vjp(gs.CompilationUnit(SOURCE).normed, x, x[0].copy(), x[1].copy())
+    assert not planned
+    found = pullback(turned)
+    assert planned
+    with gs.settings.backend("numpy"):
+        wanted = gs.vjp(gs.CompilationUnit(SOURCE).normed, x, x[0].copy(), x[1].copy())[1](turned)
+    for have, want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(have, want, 1e-4, 1e-4)
+
+
 def test_another_process_plans_nothing_and_gives_the_same_bits(tmp_path: Path) -> None:
     code = f"""
 import sys, numpy as np, gradscript as gs

@@ -16,7 +16,7 @@ from amounts import some_of
 from gradscript.compiler.autodiff.differentiable import differentiable_graph
 from gradscript.compiler.autodiff.flatten import flatten_signature
 from gradscript.compiler.codegen.triton.module import supports
-from gradscript.runtime.kernels.c.kernel import Kernels
+from gradscript.runtime.kernels.c.launched import LaunchedKernels
 from kernel_device import kernel_device
 from kernel_reference import run_fused
 from whole_models import MODELS, NEWTON, TEXT, UNIT, arguments, eager, flat, tensors
@@ -26,13 +26,13 @@ from whole_models import MODELS, NEWTON, TEXT, UNIT, arguments, eager, flat, ten
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the kernels in C that run."""
     found: list[str] = []
-    run = Kernels.run
+    run = LaunchedKernels.run
 
-    def counted(kernels: Kernels, *given: Any) -> None:
-        found.extend(kernel.name for kernel in kernels.module.kernels)
+    def counted(kernels: LaunchedKernels, *given: Any) -> None:
+        found.extend(kernels.plan.functions)
         run(kernels, *given)
 
-    monkeypatch.setattr(Kernels, "run", counted)
+    monkeypatch.setattr(LaunchedKernels, "run", counted)
     return found
 
 

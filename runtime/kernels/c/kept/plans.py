@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from .....compiler.ops.meta import UnknownType
+from .....compiler.types.dtypes import DType
 from ....execution.function_executor import FORGETTING
 from ...cache.private_files import UnsafeFolder
 from ...cache.store import KernelStore
@@ -97,7 +99,7 @@ def _is_plain(key: Any) -> bool:
     """Whether a key says by its text what it is."""
     if isinstance(key, tuple):
         return all(map(_is_plain, key))
-    return isinstance(key, (*_PLAIN, np.dtype, type))
+    return isinstance(key, (*_PLAIN, np.dtype, DType, UnknownType, type))
 
 
 @cache
