@@ -35,6 +35,19 @@ def _strides(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
     return tuple([stride // size for stride in array.strides])
 
 
+def without_elements(values: Sequence[Any]) -> list[Any]:
+    """Values as they are planned for, which keep no array's memory: elements are none to be read."""
+    return [_without_elements(value) for value in values]
+
+
+def _without_elements(value: Any) -> Any:
+    if isinstance(value, list):
+        return without_elements(value)
+    if not isinstance(value, np.ndarray):
+        return value
+    return np.lib.stride_tricks.as_strided(np.empty((), value.dtype), value.shape, value.strides, writeable=False)
+
+
 def addressable(values: Sequence[Any]) -> list[Any]:
     """The values; copies of arrays whose elements do not lie where elements of their dtype may."""
     return [_addressable(value) for value in values]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -355,6 +357,19 @@ def test_sizes_of_no_class_that_was_kept_are_planned_and_kept_beside_it(planned:
     again = gs.CompilationUnit(SOURCE)
     assert all(same(of_rows(again, "normed", rows), wanted[rows]) for rows in wanted)
     assert not planned
+
+
+def test_what_is_kept_holds_no_arguments() -> None:
+    for _ in range(2):
+        unit, held = gs.CompilationUnit(SOURCE), []
+        for rows in (64, 96, 160):
+            x = np.zeros((rows, 4), np.float32)
+            _, pullback = gs.vjp(unit.normed, x, W, B)
+            pullback(np.zeros_like(x))
+            held.append(weakref.ref(x))
+            del x, pullback
+        gc.collect()
+        assert all(found() is None for found in held)
 
 
 def test_gradients_of_another_kind_are_planned_for_sizes_of_a_class_that_was_kept(planned: list[str]) -> None:
