@@ -40,6 +40,7 @@ NAMES: dict[str, Type] = {
     "device": DEVICE,
     "torch.device": DEVICE,
     "torch.dtype": INT,
+    "torch.Size": ListType(INT),
     "None": NONE,
 }
 GENERICS = ("Optional", "List", "list", "Tuple", "tuple", "Sequence")

@@ -68,6 +68,15 @@ def test_a_gradient_has_the_limit_that_the_forward_has() -> None:
         torch.testing.assert_close(x.grad, torch.full_like(x, torch.finfo(dtype).eps))
 
 
+def test_dtypes_are_promoted_as_torch_promotes_them() -> None:
+    dtypes = (torch.bool, *INTEGERS, *FLOATS)
+    function = gs.CompilationUnit("def f(x, y):\n    return x.to(torch.promote_types(x.dtype, y.dtype))\n").f
+    for one in dtypes:
+        for other in dtypes:
+            found = function(torch.ones(2, dtype=one), torch.ones(2, dtype=other))
+            assert found.dtype == torch.promote_types(one, other)
+
+
 def test_devices() -> None:
     x, kind, index = gs.CompilationUnit(OF_DEVICES).f(torch.ones(2))
     torch.testing.assert_close(x, torch.full((2,), 2.0))

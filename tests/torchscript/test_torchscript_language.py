@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,13 @@ PLAIN: list[tuple[str, list[tuple[Any, ...]]]] = [
     ("def f(x: Tensor, n: int) -> Optional[Tensor]:\n    if n > 2:\n        return x", [(X, 1), (X, 3)]),
     ("def f(x: Tensor, n: int) -> Optional[Tensor]:\n    for i in range(n):\n        if i == 2:\n            return x * i", [(X, 1), (X, 3)]),
     ("def f(x: Tensor, dtype: torch.dtype = torch.float64):\n    return x.to(dtype), torch.zeros(2, dtype=dtype)", [(X,), (X, torch.int32)]),
+    (
+        "def f(x: Tensor, a: Optional[str] = None, n: Optional[int] = None, m: Optional[float] = None):\n"
+        "    if a == 'mean':\n        x = x * 2\n    elif a != 'sum':\n        x = x * 3\n"
+        "    return x, n == m, m != 2, 2 == n, 'mean' != a, n == (m if a == 'sum' else None)",
+        [(X, *given) for given in itertools.product((None, "mean", "sum"), (None, 2, 3), (None, 2.0))],
+    ),
+    ("def g(size: torch.Size, n: int = 2):\n    return size[0] * n\n\ndef f(x: Tensor):\n    return x * g(x.shape)", [(M,)]),
 ]  # fmt: skip
 """What Python runs and torch.jit.script refuses."""
 

@@ -7,7 +7,20 @@ from ...analysis.python_tuples import differ_in_kind, is_python_list
 from ...ir.node import Value
 from ...spelling.operators import COMPARE, MIRRORED, binary_op
 from ...spelling.overloads import Argued
-from ...types.types import FLOAT, INT, NONE, NUMBERS, STR, ListType, TupleType, Type, is_tensor
+from ...types.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    NONE,
+    NUMBERS,
+    STR,
+    ListType,
+    TupleType,
+    Type,
+    is_tensor,
+    may_be_none,
+    strip_optional,
+)
 from ..emitter import Emitter
 from ..resolve import emit_resolved, with_float_base
 from ..truth import truth_of
@@ -71,9 +84,34 @@ def emit_comparison(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: 
     elif are_tuples:
         same = _equal_tuples(e, node, left.value, right.value)
         return same if name == "eq" else e.value("aten::__not__.bool", node, same)
+    if name in ("eq", "ne") and _may_differ_in_being(left.value.type, right.value.type):
+        same = _equal_optionals(e, node, left, right)
+        return same if name == "eq" else e.value("aten::__not__.bool", node, same)
     if is_tensor(right.value.type) and left.value.type in NUMBERS:
         return emit_resolved(e, node, MIRRORED[name], [right, left], what)
     return emit_resolved(e, node, name, [left, right], what)
+
+
+def _may_differ_in_being(left: Type, right: Type) -> bool:
+    """Whether two numbers, or two texts, are compared of which one may be None."""
+    plain = {strip_optional(left), strip_optional(right)}
+    return (left, right) != (strip_optional(left), strip_optional(right)) and (plain == {STR} or plain <= NUMBERS)
+
+
+def _equal_optionals(e: Emitter, node: ast.Syntax, left: Argued, right: Argued) -> Value:
+    """`left == right` where one may be None, which equals None alone."""
+    if not may_be_none(left.value.type):
+        left, right = right, left
+    none = e.at(node).constant(None)
+    branch = e.at(node).node("prim::If", [e.value("aten::__isnot__", node, left.value, none)], [BOOL], blocks=2)
+    there, missing = branch.blocks
+    with e.builder.at(there):
+        mine = Argued(e.at(node).unwrap(left.value), left.span)
+        e.builder.returns(emit_comparison(e, node, "==", mine, right))
+    with e.builder.at(missing):
+        is_one = may_be_none(right.value.type)
+        e.builder.returns(e.value("aten::__is__", node, right.value, none) if is_one else e.at(node).constant(False))
+    return branch.output
 
 
 def _as_list(e: Emitter, node: ast.Syntax, side: Argued) -> Argued:

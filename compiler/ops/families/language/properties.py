@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from ....types.dtypes import BOOL, BY_CODE, INT64, UINT8, DType
+from ....types.dtypes import BOOL, BY_CODE, INT64, UINT8, DType, promote
 from ....types.lazy_numpy import np
 from ... import shapes
 from ...arguments import Arguments, Shape
@@ -117,6 +117,11 @@ for left, right in (("Tensor", "Tensor"), ("Tensor", "Scalar"), ("Scalar", "Tens
         lambda x, y: result_dtype(x, y).code,
         traits=SHAPE_ONLY,
     )
+
+declare(
+    "aten::promote_types(ScalarType type1, ScalarType type2) -> ScalarType",
+    lambda one, other: promote(BY_CODE[one], BY_CODE[other]).code,
+)
 
 # --- the limits of dtypes, by their names in torch.finfo and torch.iinfo ---
 
