@@ -52,6 +52,7 @@ from .rewrites.join_slices import join_slices
 from .rewrites.memory_order import lay_in_order, orders_of_results
 from .rewrites.numbers_first import put_numbers_first
 from .rewrites.outer_variances import sum_variances_at_once
+from .rewrites.products_together import bring_products_together
 from .rewrites.short_products import write_short_products
 from .rewrites.stacked_sums import spread_over_stacked_sums
 from .rewrites.streams import has_streams, take_streams_apart
@@ -413,6 +414,7 @@ def _programmed(
     known = {value: without_open_floats(found) for value, found in known.items()}
     add_to_products(graph, known, supports)
     put_numbers_first(graph)
+    bring_products_together(graph, known, supports)
     _call(graph, results)
     layouts = [given if _is_layout(given) else None for given in arguments]
     return plan(graph, known, layouts, supports, name, split)

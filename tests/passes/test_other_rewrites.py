@@ -28,6 +28,7 @@ from gradscript.compiler.fusion.rewrites.join_slices import join_slices
 from gradscript.compiler.fusion.rewrites.memory_order import lay_in_order
 from gradscript.compiler.fusion.rewrites.numbers_first import put_numbers_first
 from gradscript.compiler.fusion.rewrites.outer_variances import sum_variances_at_once
+from gradscript.compiler.fusion.rewrites.products_together import bring_products_together
 from gradscript.compiler.fusion.rewrites.short_products import write_short_products
 from gradscript.compiler.fusion.rewrites.stacked_sums import spread_over_stacked_sums
 from gradscript.compiler.fusion.rewrites.streams import take_streams_apart
@@ -155,6 +156,11 @@ def _decided(graph: Graph) -> Graph:
     return decided.graph
 
 
+def _bring_products_together(graph: Graph) -> None:
+    known = propagate_shapes(graph, [_float(4, 4), _float(4, 4)])
+    assert bring_products_together(graph, known, lambda primitive, dtype: True)
+
+
 def _open(graph: Graph) -> Graph:
     """Settled for as many rows as are not known."""
     shape = (*Symbols([2]).sizes, 3)
@@ -184,6 +190,7 @@ REWRITES: tuple[tuple[Callable[..., Any], Callable[[Graph], Any]], ...] = (
     (spread_over_stacked_sums, _spread_over_stacked_sums),
     (place_by_size, place_by_size),
     (put_numbers_first, put_numbers_first),
+    (bring_products_together, _bring_products_together),
     (turn_back, _turn_back),
     (lay_in_order, lambda graph: lay_in_order(graph, {0: (1, 0)})),
     (create_fusion_groups, _grouped),
