@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...lang import ast
-from ...lang.diagnostics import Diagnostics, did_you_mean
+from ...lang.diagnostics import Abort, Diagnostics, did_you_mean
 from ...lang.parser import parse
 from ...lang.source import Source
 from ...lang.trampoline import Walk, run
@@ -25,7 +25,7 @@ from ..types.types import (
     may_be_none,
     strip_optional,
 )
-from .outside import Environment, RecordType, nothing
+from .outside import Alias, Environment, RecordType, Unusable, nothing
 
 NAMES: dict[str, Type] = {
     "Tensor": TENSOR,
@@ -53,7 +53,7 @@ _NOTE = "the types are Tensor, int, float, bool, str, number, Device, None, Opti
 def resolve_type(annotation: ast.Expr, diagnostics: Diagnostics, environment: Environment = nothing) -> Type:
     """The type that an annotation names; an unknown one is reported and raises Abort.
 
-    `environment` says which names are those of named tuples.
+    `environment` says which names are those of named tuples, and of other types.
     """
     type: Type = run(_resolve(annotation, diagnostics, environment))
     if excess := excess_of(type):
@@ -86,13 +86,15 @@ def _resolve(node: ast.Expr, diagnostics: Diagnostics, environment: Environment)
                 return TENSOR
             if name in ("list", "List"):
                 return ListType(TENSOR)
-            record = environment(dotted_name(node))
-            if isinstance(record, RecordType):
-                return record.type
+            outside = environment(dotted_name(node))
+            if isinstance(outside, RecordType):
+                return outside.type
+            if isinstance(outside, Alias) and outside.name in NAMES:
+                return NAMES[outside.name]
+            if isinstance(outside, Unusable) and outside.annotation:
+                return (yield _resolve_text(node, outside.annotation, diagnostics, environment))
         case ast.Constant(value=str(quoted)):
-            read = _unquoted(quoted)
-            if read is not None:
-                return (yield _resolve(read, diagnostics, environment))
+            return (yield _resolve_text(node, quoted, diagnostics, environment))
         case ast.BinaryOp(op="|"):
             left = yield _resolve(node.left, diagnostics, environment)
             right = yield _resolve(node.right, diagnostics, environment)
@@ -113,11 +115,23 @@ def _resolve(node: ast.Expr, diagnostics: Diagnostics, environment: Environment)
     raise diagnostics.fail("E302", f"unknown type '{text}'", node.span, *notes, _NOTE)
 
 
-def _unquoted(text: str) -> ast.Expr | None:
-    """The annotation in a string, as Python has them; None where it does not read."""
+def _resolve_text(node: ast.Expr, text: str, diagnostics: Diagnostics, environment: Environment) -> Walk:
+    """The type that a text names, in quotes or of another module: what is wrong with it is told of the annotation."""
     scratch = Diagnostics()
     functions = parse(Source(f"def f(x: {text}):\n    pass\n"), scratch).functions
-    return functions[0].parameters[0].annotation if functions and not scratch.found else None
+    parameters = functions[0].parameters if len(functions) == 1 and functions[0].returns is None else ()
+    if scratch.found or len(parameters) != 1 or parameters[0].default is not None:
+        raise diagnostics.fail("E302", f"unknown type '{text}'", node.span, _NOTE)
+    annotation = parameters[0].annotation
+    assert annotation is not None, "it stands behind the colon"
+    try:
+        return (yield _resolve(annotation, scratch, environment))
+    except Abort:
+        (found, *_) = scratch.found
+        message = (
+            found.message if node.span.text.strip("'\"") == text else f"'{node.span.text}' is {text}: {found.message}"
+        )
+        raise diagnostics.fail(found.code, message, node.span, *found.notes) from None
 
 
 def _apply(generic: str, node: ast.Subscript, types: list[Type], diagnostics: Diagnostics) -> Type:

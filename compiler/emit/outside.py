@@ -45,10 +45,12 @@ class BrokenFunction:
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """What source cannot use: what it is, and what to do."""
+    """What source cannot use as a value: what it is, and what to do. `annotation` is the type that it is, if it is
+    one: `Optional[Tensor]` for the name `OptTensor`."""
 
     message: str
     notes: tuple[str, ...] = ()
+    annotation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

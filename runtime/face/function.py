@@ -78,10 +78,8 @@ class Function(Compiled):
         self, callee: Callee, *, definition: ast.FunctionDef | None = None, plans: SharedPlans | None = None
     ) -> None:
         if not isinstance(callee, Callee):
-            message = (
-                f"a Function is what a unit has, `gs.CompilationUnit(source).f`, and is not made of {callee!r:.80}"
-            )
-            raise TypeError(message)
+            write = "gs.Function.of_graph(graph)" if isinstance(callee, Graph) else "gs.CompilationUnit(source).f"
+            raise TypeError(f"a Function is not made of {type(callee).__name__}: write `{write}`")
         super().__init__(callee, plans)
         self._definition = definition
         allow_in_graph(self)

@@ -27,7 +27,8 @@ def record_of(kind: Any) -> Outside:
         note = "its defaults have to be numbers, strings, bools or None"
         return Unusable(f"the named tuple '{kind.__name__}'", (note,))
     fields = [
-        f"    {name}: {_written(annotations.get(name))}" + (f" = {defaults[name]!r}" if name in defaults else "")
+        f"    {name}: {written_annotation(annotations.get(name))}"
+        + (f" = {defaults[name]!r}" if name in defaults else "")
         for name in kind._fields
     ]
     text = "\n".join([f"class {kind.__name__}(NamedTuple):", *fields, ""]) if fields else ""
@@ -42,7 +43,7 @@ def record_of(kind: Any) -> Outside:
     return found if fields else record_type(kind.__name__, ())
 
 
-def _written(annotation: Any) -> str:
+def written_annotation(annotation: Any) -> str:
     """An annotation as source has it."""
     if annotation is None:
         return "Tensor"

@@ -11,7 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable, Hashable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, get_origin
 
 from ....compiler.emit.outside import Alias, BrokenFunction, Outside, OutsideConstant, Recursion, Unusable
 from ....compiler.ops.registry import OPS
@@ -19,7 +19,7 @@ from ....compiler.spelling.names import MODULES
 from ....lang.diagnostics import CompileError, did_you_mean
 from ....lang.light_dataclasses import dataclass
 from ..function import Function
-from .records import is_named_tuple, record_of
+from .records import is_named_tuple, record_of, written_annotation
 from .scripted_method import Read, attribute_of
 from .sources import Namespace
 
@@ -125,6 +125,8 @@ class Scopes:
             return OutsideConstant(found)
         if is_named_tuple(found):
             return record_of(found)
+        if get_origin(found) is not None:
+            return Unusable("a type", ("types stand in annotations, and in `isinstance`",), written_annotation(found))
         name = _spelling(found)
         if name is not None:
             return self._alias(name, dotted, find)

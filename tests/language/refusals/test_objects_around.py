@@ -8,7 +8,8 @@ import functools
 import re
 import types
 import unittest.mock
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal, Optional
 
 import gradscript as gs
 import numpy as np
@@ -102,6 +103,52 @@ def test_it_is_taken_or_refused_with_a_diagnostic(name: str, form: str) -> None:
         gs.CompilationUnit(text, scope=OBJECTS).f(torch.ones(2))
     except (gs.CompileError, gs.RuntimeFailure) as error:
         assert re.search(r"--> .+:\d+:\d+\n", str(error))
+
+
+TYPES: dict[str, Any] = {
+    "OptTensor": Optional[torch.Tensor],  # noqa: UP045 (as older code has it)
+    "Pair": tuple[torch.Tensor, torch.Tensor],
+    "Sizes": list[int],
+    "Number": int | float,
+    "Kind": Literal["sum", "mean"],
+    "Tensor_": torch.Tensor,
+    "Text": str | torch.Tensor,
+    "Callback": Callable[[int], int],
+}
+
+
+def test_names_of_types_stand_in_annotations() -> None:
+    text = """
+def f(x: Tensor_, sizes: Sizes, mask: OptTensor = None, pair: "Optional[Pair]" = None, k: Number = 2, how: Kind = ""):
+    if mask is not None:
+        x = x * mask
+    if pair is not None:
+        x = x + pair[0]
+    return x * k * sizes[0] if how == "" else x
+"""
+    function = gs.CompilationUnit(text, scope=TYPES).f
+    assert [str(argument.type) for argument in function.schema.arguments] == [
+        *("Tensor", "List[int]", "Optional[Tensor]", "Optional[Tuple[Tensor, Tensor]]", "number", "str"),
+    ]
+    x = torch.ones(2)
+    torch.testing.assert_close(function(x, [3], x * 2, (x, x), 0.5), torch.full((2,), 4.5))
+
+
+@pytest.mark.parametrize(
+    ("annotation", "column", "told"),
+    [
+        ("Text", 10, "'Text' is str | torch.Tensor: the only union is with None"),
+        ("List[Callback]", 15, "'Callback' is "),
+        ('"Optional[Tensr]"', 10, "unknown type 'Tensr'"),
+        ('"int, y: int"', 10, "unknown type 'int, y: int'"),
+        ('"int = 3"', 10, "unknown type 'int = 3'"),
+        ('"int) -> (int"', 10, "unknown type 'int) -> (int'"),
+    ],
+)
+def test_what_is_no_type_of_the_language_is_told_where_it_stands(annotation: str, column: int, told: str) -> None:
+    with pytest.raises(gs.CompileError) as caught:
+        gs.CompilationUnit(f"def f(x: {annotation}):\n    return x\n", scope=TYPES)
+    assert told in str(caught.value) and f"<string>:1:{column}\n" in str(caught.value)
 
 
 @pytest.mark.parametrize("form", ["{0}(x)", "{0}.forward(x)"])
