@@ -13,8 +13,8 @@ _TORCH = """
     _softmax_backward_data alias_copy arange as_tensor atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors
     bucketize cartesian_prod cat cdist chain_matmul column_stack combinations concat concatenate constant_pad_nd
     convolution cumulative_trapezoid detach_copy diagonal_copy dstack einsum empty empty_like expand_copy eye
-    feature_dropout fill finfo full full_like gradient grid_sampler_2d grid_sampler_3d hstack iinfo isin linspace
-    logspace lu_unpack meshgrid native_dropout native_layer_norm normal ones ones_like permute_copy promote_types rand
+    feature_dropout fill full full_like gradient grid_sampler_2d grid_sampler_3d hstack isin linspace logspace
+    lu_unpack meshgrid native_dropout native_layer_norm normal ones ones_like permute_copy promote_types rand
     rand_like randint randint_like randn randn_like randperm result_type row_stack rsub scalar_tensor searchsorted
     select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy stack std_mean t_copy tensor tensordot
     transpose_copy trapezoid trapz tril_indices triu_indices unbind_copy unfold_copy unravel_index unsqueeze_copy

@@ -22,8 +22,14 @@ MODULES = {
     "gs": "",
 }
 """Modules that may be named in source, and what their functions' names begin with in the op table."""
+LIMITS = {
+    "finfo": ("eps", "max", "min", "tiny", "smallest_normal", "resolution"),
+    "iinfo": ("bits", "max", "min"),
+}
+"""What `torch.finfo(dtype)` and `torch.iinfo(dtype)` have: an op each, such as `finfo_eps`."""
 OWN = frozenset(
     (
+        *(f"{kind}_{name}" for kind, names in LIMITS.items() for name in names),
         *("seed", "uniform", "random_bits", "seeded_dropout", "seeded_rrelu", "dropout_attention"),
         *("save", "recompute", "surrogate", "constant", "device_type", "device_index"),
     )
@@ -84,11 +90,6 @@ METHOD_ATTRIBUTES = {
 """Attributes of a tensor, and the ops that they are."""
 DEVICE_ATTRIBUTES = {"type": "device_type", "index": "device_index"}
 """The same of a device."""
-LIMITS = {
-    "finfo": ("eps", "max", "min", "tiny", "smallest_normal", "resolution"),
-    "iinfo": ("bits", "max", "min"),
-}
-"""What `torch.finfo(dtype)` and `torch.iinfo(dtype)` have, which are the ops that give one of it by its name."""
 CONSTANTS = {
     "math.pi": 3.141592653589793,
     "math.e": 2.718281828459045,

@@ -46,6 +46,7 @@ _OF_ANYTHING = frozenset(("len", "Float", "Int", "Bool", "str", "repr", "ascii",
 """Builtins that take tensors too."""
 _BOUNDS = (INT, NONE, OptionalType(INT))
 _ATTRIBUTES = {op: name for name, op in METHOD_ATTRIBUTES.items() if name in (op, "T")}
+_LIMITS = {f"{kind}_{name}": (kind, name) for kind, names in LIMITS.items() for name in names}
 _OF_DEVICES = {op: name for name, op in DEVICE_ATTRIBUTES.items()}
 _PREFIX_OPERATORS = {"neg": "-", "bitwise_not": "~"}
 
@@ -202,9 +203,9 @@ class ExpressionText:
             return f"not {sub(inputs[0], NOT)}", NOT
         if name in ("__is__", "__isnot__") and inputs[1].type == NONE:
             return f"{sub(inputs[0], COMPARISON + 1)} is {'not ' if name == '__isnot__' else ''}None", COMPARISON
-        if name in LIMITS and inputs[1].node.kind == "prim::Constant":
-            dtype = self._argument(node.schema.arguments[0], inputs, 0, sub)
-            return f"torch.{name}({dtype}).{inputs[1].node.attrs['value']}", ATOM
+        if name in _LIMITS:
+            kind, limit = _LIMITS[name]
+            return f"torch.{kind}({self._argument(node.schema.arguments[0], inputs, 0, sub)}).{limit}", ATOM
         if name in _OF_DEVICES:
             return f"{sub(inputs[0], ATOM)}.{_OF_DEVICES[name]}", ATOM
         if name in _PREFIX_OPERATORS and len(inputs) == 1 and inputs[0].node.kind != "prim::Constant":

@@ -91,7 +91,7 @@ def test_devices() -> None:
         ("torch.finfo(x.dtype).epsilon", "its elements are eps, max"),
         ("torch.finfo(torch.int32).eps", "`torch.iinfo` is of integers"),
         ("torch.iinfo(x.dtype).max", "torch.iinfo() is of integer dtypes, not of float32"),
-        ("torch.finfo", "write `torch.finfo(…)`"),
+        ("torch.finfo", "unknown name 'torch.finfo'"),
         ("x.device.name", "a Device has no attribute 'name'"),
         ("x.type", "a Tensor has no attribute 'type'"),
     ],

@@ -49,11 +49,8 @@ def emit_limits(e: Emitter, node: ast.Call) -> Walk:
     name = dotted_name(node.function).removeprefix("torch.")
     if len(arguments) != 1:
         raise e.fail("E204", f"torch.{name}() takes a dtype", node.span, f"write `torch.{name}(x.dtype)`")
-    given = Argued(arguments[0].value, arguments[0].span)
-    found = []
-    for limit in LIMITS[name]:
-        asked = Argued(e.at(node).constant(limit), node.span)
-        found.append(emit_resolved(e, node, name, [given, asked], f"torch.{name}"))
+    given = [Argued(arguments[0].value, arguments[0].span)]
+    found = [emit_resolved(e, node, f"{name}_{limit}", given, f"torch.{name}") for limit in LIMITS[name]]
     type = TupleType(tuple(value.type for value in found), LIMITS[name])
     return e.at(node).node("prim::TupleConstruct", found, [type]).output
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from gradscript.compiler.ops.registry import Op
+from gradscript.compiler.spelling.names import LIMITS
 from gradscript.compiler.types import dtypes
 from gradscript.compiler.types.types import (
     BOOL,
@@ -32,6 +33,7 @@ _FIXED: dict[str, list[Any]] = {
     "aten::size.int": [t(3, 4), 1],
     "aten::stride.int": [t(3, 4), 1],
     "aten::device": ["cpu"],
+    **{f"gs::finfo_{name}": [dtypes.FLOAT64.code] for name in LIMITS["finfo"]},
     "aten::_unwrap_optional": [t(3, 4)],
     "aten::item": [t()],
     "aten::Float.Tensor": [t()],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 from ....types.dtypes import BOOL, BY_CODE, INT64, UINT8, DType, promote
@@ -132,24 +133,20 @@ def _float_limit(dtype: int, name: str) -> float:
         raise ValueError(f"torch.finfo() is of floating dtypes, not of {found}: `torch.iinfo` is of integers")
     limits = float_limits(numpy_dtype(found))
     # As torch has it, which is no number of the dtype.
-    return float(f"1e-{limits.precision}") if name == "resolution" else float(_limit(limits, name))
+    return float(f"1e-{limits.precision}") if name == "resolution" else float(getattr(limits, name))
 
 
 def _integer_limit(dtype: int, name: str) -> int:
     found = BY_CODE[dtype]
     if found.is_floating or found == BOOL:
         raise ValueError(f"torch.iinfo() is of integer dtypes, not of {found}")
-    return int(_limit(np.iinfo(numpy_dtype(found)), name))
+    return int(getattr(np.iinfo(numpy_dtype(found)), name))
 
 
-def _limit(limits: Any, name: str) -> Any:
-    if not hasattr(limits, name):
-        raise ValueError(f"a dtype has no limit '{name}'")
-    return getattr(limits, name)
-
-
-declare("gs::finfo(ScalarType dtype, str name) -> float", _float_limit)
-declare("gs::iinfo(ScalarType dtype, str name) -> int", _integer_limit)
+for name in ("eps", "max", "min", "tiny", "smallest_normal", "resolution"):
+    declare(f"gs::finfo_{name}(ScalarType dtype) -> float", partial(_float_limit, name=name))
+for name in ("bits", "max", "min"):
+    declare(f"gs::iinfo_{name}(ScalarType dtype) -> int", partial(_integer_limit, name=name))
 
 # --- identity and optionals ---
 
