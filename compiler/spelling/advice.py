@@ -171,7 +171,7 @@ TYPES: Mapping[str, str] = {
     **dict.fromkeys(("Dict", "dict", "Mapping", "TypedDict"), "take a tuple, or `class P(NamedTuple):` with fields"),
     **dict.fromkeys(("Set", "set", "Iterable", "Iterator", "Collection", "deque"), "write `List[…]`"),
     **dict.fromkeys(("ndarray", "np.ndarray", "numpy.ndarray", "ArrayLike", "jnp.ndarray"), "write `Tensor`"),
-    **dict.fromkeys(("torch.Size", "Size"), "write `List[int]`"),
+    "Size": "write `List[int]`",
     "...": "a tuple has as many elements as its type names; of any number: `List[int]`",
     "dtype": "a dtype is an int here: `dtype: int`",
     **dict.fromkeys(("nn.Module", "torch.nn.Module", "Module"), _PARAMETERS),

@@ -8,10 +8,12 @@ import pytest
 import torch
 from gradscript.authoring.export.torch_words import ATEN, FUNCTIONAL, HELPERS, METHODS, NoWords, in_torch_words
 from gradscript.compiler.ops.registry import OPS
-from gradscript.compiler.spelling.names import METHOD_ATTRIBUTES, MODULES
+from gradscript.compiler.spelling.names import DEVICE_ATTRIBUTES, LIMITS, METHOD_ATTRIBUTES, MODULES
 
 UNSAID = frozenset(
     (
+        *DEVICE_ATTRIBUTES.values(),
+        *(f"{kind}_{name}" for kind, names in LIMITS.items() for name in names),
         *(
             "Bool",
             "Delete",

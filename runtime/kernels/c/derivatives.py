@@ -25,7 +25,7 @@ from .graph import TUPLES, kept_open_inputs
 from .kept.classes import SizedPlans
 from .kept.plans import KeptPlans
 from .launched import thread_count
-from .layouts import addressable, has_tuples, program_key, without_elements
+from .layouts import addressable, has_tuples, program_key, without_memory
 from .pair import CPair, KeptOpenPair, KeptPair, Pair
 from .parts import KeptParts, parts_data
 from .program import IN_VAIN
@@ -157,7 +157,7 @@ class CDerivatives:
         """The pair that was planned for a class of such values, or kept for such values; None where there is none."""
         found = self._sizes.find(values, key, settled) or self._restore(values, key, settled)
         if isinstance(found, KeptPair) and found.plan is None:
-            like = without_elements(values)
+            like = without_memory(values)
             found.plan = lambda: self._planned_pair(like, key, settled)
         return found
 
@@ -171,7 +171,7 @@ class CDerivatives:
         data = self._kept.get(key)
         if data is None:
             return None
-        like = without_elements(values)
+        like = without_memory(values)
 
         def plan() -> Pair:
             made = self._planner.plan(like, key, settled)

@@ -35,14 +35,14 @@ def _strides(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
     return tuple([stride // size for stride in array.strides])
 
 
-def without_elements(values: Sequence[Any]) -> list[Any]:
+def without_memory(values: Sequence[Any]) -> list[Any]:
     """Values as they are planned for, which keep no array's memory: elements are none to be read."""
-    return [_without_elements(value) for value in values]
+    return [_without_memory(value) for value in values]
 
 
-def _without_elements(value: Any) -> Any:
+def _without_memory(value: Any) -> Any:
     if isinstance(value, list):
-        return without_elements(value)
+        return without_memory(value)
     if not isinstance(value, np.ndarray):
         return value
     return np.lib.stride_tricks.as_strided(np.empty((), value.dtype), value.shape, value.strides, writeable=False)
