@@ -102,16 +102,28 @@ class SizeClasses(Generic[P]):
             families.clear()
 
     def find(self, values: Sequence[Any], settled: bool) -> tuple[P, list[int]] | None:
-        """A plan with open sizes, and what they are for these values; None where each is planned for as it is."""
-        call = self._described(values, settled)
-        family = self._families[settled].get(call.key) or self._kept_family(call, settled)
-        if family is None:
+        """A plan with open sizes that is at hand, and what they are for these values; None where there is none."""
+        families = self._families[settled]
+        if not families:
+            # To describe lists takes the graph, which nobody may have read yet.
             return None
-        for found in family.classes:
-            atoms = found.atoms(call.sizes)
-            if atoms is not None:
-                return found.plan, atoms
-        return None
+        call = self._described(values, settled)
+        return _class_of(call.sizes, families.get(call.key))
+
+    def restore(self, values: Sequence[Any], settled: bool) -> tuple[P, list[int]] | None:
+        """The same of a family that was kept, which is at hand from now on; it is looked for once."""
+        if self._store is None:
+            return None
+        call = self._described(values, settled)
+        key = (settled, call.key)
+        if call.lengths is not None or call.key in self._families[settled] or key in self._missed:
+            return None
+        found = self._store.get(key)
+        if found is not None:
+            self._add(found, call, settled)
+        elif len(self._missed) < MAX_CLOSED:
+            self._missed.add(key)
+        return _class_of(call.sizes, found)
 
     def plan(
         self, values: Sequence[Any], settled: bool, plan: Callable[[Sequence[Any], Symbols], P]
@@ -143,18 +155,6 @@ class SizeClasses(Generic[P]):
         if len(families) >= MAX_FAMILIES:
             del families[next(iter(families))]
         families[call.key] = family
-
-    def _kept_family(self, call: _Call, settled: bool) -> Family[P] | None:
-        """The family of a call that was kept, from now on at hand; looked for once."""
-        key = (settled, call.key)
-        if self._store is None or call.lengths is not None or key in self._missed:
-            return None
-        found = self._store.get(key)
-        if found is not None:
-            self._add(found, call, settled)
-        elif len(self._missed) < MAX_CLOSED:
-            self._missed.add(key)
-        return found
 
     def _open(
         self,
@@ -307,6 +307,15 @@ class SizeClasses(Generic[P]):
         if seen.strides is None:
             return Layout(shape, seen.dtype, contiguous_strides(shape))
         return Layout(shape, seen.dtype, tuple([next(sizes) for _ in seen.strides]))
+
+
+def _class_of(sizes: Sequence[Any], family: Family[P] | None) -> tuple[P, list[int]] | None:
+    """The plan of the class that sizes are in, and the values of its atoms; None where they are in none."""
+    for found in family.classes if family is not None else ():
+        atoms = found.atoms(sizes)
+        if atoms is not None:
+            return found.plan, atoms
+    return None
 
 
 def _counts(values: Sequence[Any]) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ It has the methods of `Differentiated` that a pullback needs.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -106,9 +106,10 @@ class CDerivatives:
         graph = function.graph
         self._callee = function.callee
         self._types = [value.type for value in graph.inputs]
-        self._kept = KeptPlans("pair", lambda: _text(self._callee))
+        text = cache(lambda: _text(self._callee))
+        self._kept = KeptPlans("pair", text)
         self._restored: dict[Hashable, Pair | None] = {}
-        kept = KeptPlans("classes of pairs", lambda: _text(self._callee))
+        kept = KeptPlans("classes of pairs", text)
         self._sizes: SizedPlans[Pair] = SizedPlans(kept, KeptOpenPair, self._whole_lists)
 
     def pair(self, values: Sequence[Any]) -> Pair | None:
@@ -154,8 +155,10 @@ class CDerivatives:
         return made
 
     def _kept_for(self, values: Sequence[Any], key: Hashable, settled: bool) -> Pair | None:
-        """The pair that was planned for a class of such values, or kept for such values; None where there is none."""
-        found = self._sizes.find(values, key, settled) or self._restore(values, key, settled)
+        """The pair planned for a class of such values, or kept for them or for a class; None where there is none."""
+        sizes = self._sizes
+        found = sizes.find(values, key, settled) or self._restore(values, key, settled)
+        found = found or sizes.restore(values, key, settled)
         if isinstance(found, KeptPair) and found.plan is None:
             like = without_memory(values)
             found.plan = lambda: self._planned_pair(like, key, settled)

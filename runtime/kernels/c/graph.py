@@ -79,7 +79,7 @@ class CGraph:
         kind = f"{self._kind} {self._prepare.__name__}{what}"
         return KeptPlans(kind, lambda: self._text)
 
-    @property
+    @cached_property
     def _text(self) -> str:
         """What the plans of the graph are found by."""
         return self._given.text(with_spans=True)
@@ -231,8 +231,9 @@ class CGraph:
         return made
 
     def _kept_for(self, values: Sequence[Any], key: Hashable, settled: bool) -> CProgram | CPlan | None:
-        """What was planned for a class of such values, or kept for such values; None where there is nothing."""
-        return self._sizes.find(values, key, settled) or self._restore(key)
+        """What was planned for a class of such values, or kept for them or for a class; None where there is nothing."""
+        sizes = self._sizes
+        return sizes.find(values, key, settled) or self._restore(key) or sizes.restore(values, key, settled)
 
     def _restore(self, key: Hashable) -> CProgram | CPlan | None:
         """What was kept for such values; None where there is nothing."""

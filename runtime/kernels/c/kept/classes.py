@@ -42,8 +42,12 @@ class SizedPlans(Generic[C]):
         return self._closed.get(key)
 
     def find(self, values: Sequence[Any], key: Hashable, settled: bool) -> C | None:
-        """The plan for such values, where a class has been planned, or was kept, that they are in."""
+        """The plan for such values, where a class is at hand that they are in."""
         return self._closed.close(key, self._classes.find(values, settled))
+
+    def restore(self, values: Sequence[Any], key: Hashable, settled: bool) -> C | None:
+        """The plan for such values, where a class was kept that they are in."""
+        return self._closed.close(key, self._classes.restore(values, settled))
 
     def plan(
         self,
