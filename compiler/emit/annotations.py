@@ -102,7 +102,7 @@ def _resolve(node: ast.Expr, diagnostics: Diagnostics, environment: Environment)
         case ast.Subscript():
             generic = _generic(node)
             items = node.index.elements if isinstance(node.index, ast.TupleExpr) else (node.index,)
-            if generic == "Literal":
+            if generic == "Literal" and items:
                 return _union(node, [_type_of_literal(item, diagnostics) for item in items], diagnostics)
             if generic in GENERICS or generic == "Union" or generic in _BROADCASTING:
                 types = []

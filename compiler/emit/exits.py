@@ -82,10 +82,10 @@ MAX_DEPTH = 200
 """Blocks inside blocks, `elif` and what follows an early exit counted. A graph's text is quadratic in this."""
 
 
-def structure(body: tuple[ast.Stmt, ...], diagnostics: Diagnostics, may_return_none: bool = False) -> Structured:
+def structure(body: tuple[ast.Stmt, ...], diagnostics: Diagnostics, may_end: bool = False) -> Structured:
     """Rewrite the body of one function. Nested functions are left as they are. Abort (E004) if it nests too deep.
 
-    Who comes to the end returns None, where that is what other paths return, or what the function says it may.
+    Where it `may_end` although other paths return, who comes to its end returns None.
     """
     structurer = _Structurer(diagnostics)
     kind = run(structurer.kind_of_list(body))
@@ -93,7 +93,7 @@ def structure(body: tuple[ast.Stmt, ...], diagnostics: Diagnostics, may_return_n
         span = body[-1].span
         # Whether some path falls off the end is known where tests of types have been decided.
         missing: ast.Stmt = Missing(span)  # type: ignore[assignment]
-        body = (*body, ast.Return(span, None) if may_return_none or not _gives_values(body) else missing)
+        body = (*body, ast.Return(span, None) if may_end else missing)
     return Structured(tuple(run(structurer.rewrite(body, _Flags()))), kind)
 
 
@@ -324,7 +324,7 @@ def _leaves(body: tuple[ast.Stmt, ...], kind: type[ast.Return] | type[ast.Break]
     return False
 
 
-def _gives_values(body: tuple[ast.Stmt, ...]) -> bool:
+def gives_values(body: tuple[ast.Stmt, ...]) -> bool:
     """Whether some `return` in the body has a value that is not written as None."""
     pending = [*body]
     while pending:

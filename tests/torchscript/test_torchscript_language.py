@@ -156,6 +156,11 @@ PLAIN: list[tuple[str, list[tuple[Any, ...]]]] = [
         [(X, *given) for given in itertools.product((None, "mean", "sum"), (None, 2, 3), (None, 2.0))],
     ),
     ("def g(size: torch.Size, n: int = 2):\n    return size[0] * n\n\ndef f(x: Tensor):\n    return x * g(x.shape)", [(M,)]),
+    (
+        "def f(x: Tensor, n: int):\n    def check(k: int):\n        if k < 3:\n            return\n        assert k < 9\n"
+        "    check(n)\n    return x * n",
+        [(X, 1), (X, 5)],
+    ),
 ]  # fmt: skip
 """What Python runs and torch.jit.script refuses."""
 
@@ -207,10 +212,13 @@ def test_as_python(text: str, calls: list[tuple[Any, ...]], tmp_path: Path) -> N
         ("while True:\n        x = x * 2", "E306", "no `break` or `return` leaves this loop"),
         ("while 1:\n        raise ValueError('no')\n    return x", "E306", "no `break` or `return` leaves this loop"),
         ("for i in range(n):\n        while True:\n            n += 1\n    return x", "E306", "leaves this loop"),
+        ("def backward(g):\n        if n:\n            return\n    return x, backward", "E306", "'backward' returns a value on some"),
+        ("def backward(g) -> Optional[Tensor]:\n        if n:\n            return g\n    return x, backward", "E306", "'backward' returns"),
         ("if isinstance(x, int):\n        return x", "E306", "'f' returns a value on some paths only"),
         ("if isinstance(x, Tensor):\n        if n:\n            return x", "E306", "on some paths only"),
         ("if isinstance(x, Tensor):\n        for i in range(n):\n            return x", "E306", "on some paths only"),
         ("return isinstance(x, foo)", "E302", "unknown type 'foo'"),
+        ("return torch.jit.annotate(Literal[()], x)", "E302", "unknown type 'Literal[()]'"),
         ("return torch.jit.annotate(Literal[x], x)", "E302", "Literal takes strings, ints, bools and None"),
         ("return torch.jit.annotate(Literal[1, 'a'], 1)", "E302", "the only union is with None"),
         ("return torch.jit.annotate(Union[int, str, None], 1)", "E302", "the only union is with None"),

@@ -50,7 +50,7 @@ def _add_parameter(e: Emitter, block: Block, name: str, type: Type) -> None:
 
 def _emit_body(e: Emitter, node: ast.FunctionDef) -> Walk:
     """Emit the statements; the values returned, one per element of a returned tuple."""
-    left_by = yield emit_function_body(e, node)
+    left_by = yield emit_function_body(e, node, of_closure=e.outer is not None)
     if len(e.diagnostics.found) > MAX_DIAGNOSTICS:
         raise Abort(node.name)
     if e.frame.raised:
